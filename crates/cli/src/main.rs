@@ -1,0 +1,2 @@
+//! The headless binary `macrame`.
+fn main() {}

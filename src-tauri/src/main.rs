@@ -1,0 +1,2 @@
+//! The menu-bar app.
+fn main() {}
