@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use ts_rs::TS;
 
 /// `GET /v1/cluster`: everything the cluster view draws, at one revision.
-#[derive(Clone, Debug, PartialEq, Serialize, TS)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize, TS)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterSnapshot {
     /// Grows with every change. An event whose `rev` is not this one plus one means: fetch again.
@@ -16,7 +16,7 @@ pub struct ClusterSnapshot {
     pub view: ClusterView,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, TS)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize, TS)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterView {
     /// The node that answers.
@@ -34,7 +34,7 @@ pub struct ClusterView {
 }
 
 /// One server-sent event of `/v1/cluster/events`: the change that made `rev` out of `rev - 1`.
-#[derive(Clone, Debug, PartialEq, Serialize, TS)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize, TS)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterEvent {
     #[ts(type = "number")]
@@ -42,7 +42,7 @@ pub struct ClusterEvent {
     pub changes: Vec<ClusterChange>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, TS)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize, TS)]
 #[serde(rename_all = "camelCase", tag = "type")]
 pub enum ClusterChange {
     Node { node: NodeView },
@@ -56,7 +56,7 @@ pub enum ClusterChange {
     Warnings { warnings: Vec<WarningView> },
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, TS)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize, TS)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeView {
     pub id: String,
@@ -75,7 +75,7 @@ pub struct NodeView {
     pub disk_free_bytes: Option<u64>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, TS)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, TS)]
 #[serde(rename_all = "camelCase")]
 pub enum NodeStatus {
     Alive,
@@ -84,7 +84,7 @@ pub enum NodeStatus {
 }
 
 /// The bars of a node: weights + KV + workspace of our ranks, other programs, and what is left.
-#[derive(Clone, Debug, PartialEq, Serialize, TS)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize, TS)]
 #[serde(rename_all = "camelCase")]
 pub struct MemoryView {
     #[ts(type = "number")]
@@ -104,7 +104,7 @@ pub struct MemoryView {
 }
 
 /// A link as the node `from` measured it.
-#[derive(Clone, Debug, PartialEq, Serialize, TS)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize, TS)]
 #[serde(rename_all = "camelCase")]
 pub struct LinkView {
     pub from: String,
@@ -118,7 +118,7 @@ pub struct LinkView {
     pub measured_at_ms: Option<u64>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, TS)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, TS)]
 #[serde(rename_all = "camelCase")]
 pub enum LinkKindView {
     Loopback,
@@ -128,7 +128,7 @@ pub enum LinkKindView {
     Rdma,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, TS)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize, TS)]
 #[serde(rename_all = "camelCase")]
 pub struct DeploymentView {
     pub id: String,
@@ -143,7 +143,7 @@ pub struct DeploymentView {
     pub ranks: Vec<RankView>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, TS)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, TS)]
 #[serde(rename_all = "camelCase")]
 pub enum DeploymentStatus {
     Fetching,
@@ -153,7 +153,7 @@ pub enum DeploymentStatus {
     Failed,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, TS)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize, TS)]
 #[serde(rename_all = "camelCase")]
 pub struct RankView {
     pub rank: u16,
@@ -176,7 +176,7 @@ pub struct RankView {
     pub fetch_total_bytes: u64,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, TS)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize, TS)]
 #[serde(rename_all = "camelCase")]
 pub struct SightingView {
     pub id: String,
@@ -187,7 +187,7 @@ pub struct SightingView {
     pub obstacle: Option<String>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, TS)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize, TS)]
 #[serde(rename_all = "camelCase")]
 pub struct PairingView {
     /// Six digits, to be typed on the other machine.
@@ -196,7 +196,7 @@ pub struct PairingView {
     pub expires_at_ms: u64,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, TS)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize, TS)]
 #[serde(rename_all = "camelCase")]
 pub struct DownloadView {
     pub model: String,
@@ -210,7 +210,7 @@ pub struct DownloadView {
     pub error: Option<String>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, TS)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize, TS)]
 #[serde(rename_all = "camelCase")]
 pub struct WarningView {
     pub code: String,
@@ -219,7 +219,7 @@ pub struct WarningView {
     pub fix: String,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, TS)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, TS)]
 #[serde(rename_all = "camelCase")]
 pub enum Severity {
     Note,
@@ -228,7 +228,7 @@ pub enum Severity {
 }
 
 /// `GET /v1/cluster/models`: models on this node's disk.
-#[derive(Clone, Debug, PartialEq, Serialize, TS)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize, TS)]
 #[serde(rename_all = "camelCase")]
 pub struct ModelView {
     pub id: String,
@@ -262,7 +262,7 @@ pub struct DeployRequest {
 }
 
 /// The plan that a deployment would have.
-#[derive(Clone, Debug, PartialEq, Serialize, TS)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize, TS)]
 #[serde(rename_all = "camelCase")]
 pub struct PlanView {
     pub model: String,
@@ -271,7 +271,7 @@ pub struct PlanView {
     pub shares: Vec<PlanShareView>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, TS)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize, TS)]
 #[serde(rename_all = "camelCase")]
 pub struct PlanShareView {
     pub rank: u16,
@@ -291,7 +291,7 @@ pub struct PlanShareView {
 }
 
 /// Answer to `POST /v1/cluster/deployments`.
-#[derive(Clone, Debug, PartialEq, Serialize, TS)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize, TS)]
 #[serde(rename_all = "camelCase")]
 pub struct Deployed {
     pub id: String,
@@ -310,7 +310,7 @@ pub struct PairRequest {
     pub code: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, TS)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize, TS)]
 #[serde(rename_all = "camelCase")]
 pub struct Paired {
     pub node_id: String,
@@ -325,7 +325,7 @@ pub struct DownloadRequest {
 }
 
 /// `GET /v1/chats`, newest first.
-#[derive(Clone, Debug, PartialEq, Serialize, TS)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize, TS)]
 #[serde(rename_all = "camelCase")]
 pub struct ChatSummary {
     pub id: String,
@@ -375,7 +375,7 @@ pub struct AnswerFacts {
 }
 
 /// `GET /v1/settings`.
-#[derive(Clone, Debug, PartialEq, Serialize, TS)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize, TS)]
 #[serde(rename_all = "camelCase")]
 pub struct SettingsView {
     pub node_name: String,
@@ -401,12 +401,12 @@ pub struct SettingsChange {
 }
 
 /// Every error of the API, in OpenAI's shape with our hints beside it.
-#[derive(Clone, Debug, PartialEq, Serialize, TS)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize, TS)]
 pub struct ErrorBody {
     pub error: ErrorView,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, TS)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize, TS)]
 pub struct ErrorView {
     pub message: String,
     /// `invalid_request_error`, `not_found_error`, `server_error`, …
