@@ -39,7 +39,7 @@ export default ts.config(
       parserOptions: { parser: ts.parser, extraFileExtensions: ['.svelte'], svelteConfig },
     },
   },
-  { files: ['scripts/**', 'dev/**'], rules: { 'no-console': 'off' } },
+  { files: ['scripts/**'], rules: { 'no-console': 'off' } },
   tier(
     ['src/**'],
     TAURI,

@@ -72,3 +72,6 @@ function threeFigures(value: number): string {
   if (value >= 100 || Number.isInteger(value)) return String(Math.round(value));
   return value.toFixed(value >= 10 ? 1 : 2).replace(/\.?0+$/, '');
 }
+
+/** A model's name without the owner's: `SmolLM2-135M-Instruct-GGUF` of `bartowski/SmolLM2-135M-Instruct-GGUF`. */
+export const shortModel = (model: string): string => model.slice(model.lastIndexOf('/') + 1);

@@ -4,7 +4,9 @@ import type {
   ClusterEvent,
   ClusterSnapshot,
   ClusterView,
+  DeploymentView,
   NodeView,
+  RankView,
 } from '../api/types.gen';
 
 /** The next snapshot, or `gap` when a change was missed and the whole must be fetched again. */
@@ -63,4 +65,17 @@ export function backOffMs(attempt: number): number {
   // A node that restarts is back within seconds; a longer wait would only look broken.
   const LONGEST_MS = 10_000;
   return Math.min(LONGEST_MS, FIRST_MS * 2 ** attempt);
+}
+
+/** Bytes that all ranks of a deployment have fetched so far, and will have. */
+export function deploymentProgress(deployment: DeploymentView): {
+  doneBytes: number;
+  totalBytes: number;
+} {
+  const sum = (of: (rank: RankView) => number) =>
+    deployment.ranks.reduce((total, rank) => total + of(rank), 0);
+  return {
+    doneBytes: sum(({ fetchedBytes }) => fetchedBytes),
+    totalBytes: sum(({ fetchTotalBytes }) => fetchTotalBytes),
+  };
 }
