@@ -17,7 +17,7 @@ pub type Answer<T> = BoxFuture<'static, Result<T, Problem>>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeployGoal {
     pub model: ModelId,
-    /// Only these; any of the cluster if absent.
+    /// All of these and no others; as few as hold it if absent.
     pub nodes: Option<Vec<NodeId>>,
     /// The planner's choice if absent.
     pub context: Option<TokenCount>,

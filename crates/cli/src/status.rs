@@ -1,0 +1,163 @@
+//! `macrame status`: the cluster on one screen.
+
+use anyhow::Result;
+use api::wire::{ClusterView, DeploymentView, LinkKindView, LinkView, NodeView, Severity};
+use domain::{Bytes, BytesPerSec};
+
+use crate::client::Client;
+use crate::table::{Align, Table};
+use crate::terminal::{self, Format};
+
+/// Characters of a memory bar.
+const BAR_CHARS: u64 = 20;
+
+pub async fn status(client: &Client, format: Format) -> Result<()> {
+    let snapshot = client.snapshot().await?;
+    match format {
+        Format::Json => terminal::json(&snapshot),
+        Format::People => terminal::write(&rendered(&snapshot.view)),
+    }
+}
+
+pub fn rendered(view: &ClusterView) -> String {
+    let mut screen = rendered_nodes(view);
+    if !view.links.is_empty() {
+        screen += &format!("\nlinks\n{}", links(view));
+    }
+    if view.deployments.is_empty() {
+        screen += "\nno deployments; `macrame deploy MODEL` makes one\n";
+    }
+    for deployment in &view.deployments {
+        screen += &format!("\n{}", rendered_deployment(view, deployment));
+    }
+    if !view.sightings.is_empty() {
+        screen += "\nin sight, not paired\n";
+        for sighting in &view.sightings {
+            let obstacle = sighting.obstacle.as_deref().map_or_else(String::new, |why| format!(", {why}"));
+            screen += &format!("  {} at {}, version {}{obstacle}\n", sighting.name, sighting.address, sighting.version);
+        }
+    }
+    for download in &view.downloads {
+        let state = download.error.clone().unwrap_or_else(|| {
+            format!("{} of {}", Bytes::new(download.done_bytes), Bytes::new(download.total_bytes))
+        });
+        screen += &format!("\ndownload of {}: {state}\n", download.model);
+    }
+    for warning in &view.warnings {
+        screen += &format!("\n{}: {}\n  try: {}\n", severity(warning.severity), warning.text, warning.fix);
+    }
+    screen
+}
+
+pub fn rendered_nodes(view: &ClusterView) -> String {
+    let mut table = Table::new(&[
+        ("node", Align::Left),
+        ("state", Align::Left),
+        ("memory", Align::Left),
+        ("ours", Align::Right),
+        ("usable", Align::Right),
+        ("total", Align::Right),
+        ("chip", Align::Left),
+    ]);
+    for node in &view.nodes {
+        let bytes = |bytes: Option<u64>| bytes.map_or_else(|| "?".to_owned(), |bytes| Bytes::new(bytes).to_string());
+        let memory = node.memory.as_ref();
+        table.row([
+            if node.is_self { format!("{} (here)", node.name) } else { node.name.clone() },
+            node.status_text.clone(),
+            bar(node),
+            bytes(memory.map(|memory| memory.reserved_bytes)),
+            bytes(memory.map(|memory| memory.usable_bytes)),
+            bytes(memory.map(|memory| memory.total_bytes)),
+            node.chip.clone().unwrap_or_default(),
+        ]);
+    }
+    table.rendered("")
+}
+
+pub fn rendered_deployment(view: &ClusterView, deployment: &DeploymentView) -> String {
+    let mut table = Table::new(&[
+        ("rank", Align::Right),
+        ("node", Align::Left),
+        ("layers", Align::Left),
+        ("weights", Align::Right),
+        ("keys and values", Align::Right),
+        ("resident", Align::Right),
+        ("state", Align::Left),
+    ]);
+    for rank in &deployment.ranks {
+        table.row([
+            rank.rank.to_string(),
+            node_name(view, &rank.node_id),
+            format!("{}–{}", rank.first_layer, rank.last_layer),
+            Bytes::new(rank.weight_bytes).to_string(),
+            Bytes::new(rank.kv_bytes).to_string(),
+            Bytes::new(rank.resident_bytes).to_string(),
+            rank.status_text.clone(),
+        ]);
+    }
+    format!(
+        "{}: {}\n  deployment {}, {} layers, context of {} tokens\n{}",
+        deployment.model,
+        deployment.status_text,
+        deployment.id,
+        deployment.n_layers,
+        deployment.context_tokens,
+        table.rendered("  ")
+    )
+}
+
+fn links(view: &ClusterView) -> String {
+    let mut table = Table::new(&[
+        ("from", Align::Left),
+        ("to", Align::Left),
+        ("kind", Align::Left),
+        ("round trip", Align::Right),
+        ("speed", Align::Right),
+    ]);
+    for link in &view.links {
+        let LinkView { kind, interface, latency_us, bandwidth_bytes_per_sec, .. } = link;
+        let by = interface.as_deref().map_or_else(String::new, |interface| format!(" ({interface})"));
+        table.row([
+            node_name(view, &link.from),
+            node_name(view, &link.to),
+            kind.map_or_else(|| "unknown".to_owned(), |kind| format!("{}{by}", link_kind(kind))),
+            latency_us.map_or_else(|| "?".to_owned(), |us| format!("{:.2} ms", us / 1e3)),
+            bandwidth_bytes_per_sec.map_or_else(|| "?".to_owned(), |rate| BytesPerSec::new(rate).to_string()),
+        ]);
+    }
+    table.rendered("  ")
+}
+
+/// `█` is ours, `▒` other programs', `·` free.
+fn bar(node: &NodeView) -> String {
+    let Some(memory) = &node.memory else { return String::new() };
+    let chars = |bytes: u64| Bytes::new(bytes).scaled(BAR_CHARS, memory.total_bytes).as_u64().min(BAR_CHARS);
+    let ours = chars(memory.reserved_bytes);
+    let others = chars(memory.used_by_others_bytes).min(BAR_CHARS - ours);
+    let repeat = |text: &str, n: u64| text.repeat(usize::try_from(n).unwrap_or(0));
+    repeat("█", ours) + &repeat("▒", others) + &repeat("·", BAR_CHARS - ours - others)
+}
+
+fn node_name(view: &ClusterView, id: &str) -> String {
+    let known = view.nodes.iter().find(|node| node.id == id);
+    known.map_or_else(|| id.chars().take(8).collect(), |node| node.name.clone())
+}
+
+const fn link_kind(kind: LinkKindView) -> &'static str {
+    match kind {
+        LinkKindView::Loopback => "loopback",
+        LinkKindView::Wifi => "Wi-Fi",
+        LinkKindView::Ethernet => "Ethernet",
+        LinkKindView::Thunderbolt => "Thunderbolt",
+        LinkKindView::Rdma => "RDMA",
+    }
+}
+
+const fn severity(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Note => "note",
+        Severity::Warning => "warning",
+        Severity::Problem => "problem",
+    }
+}
