@@ -1,1 +1,3 @@
 //! Quick scenarios.
+
+mod tidy;
