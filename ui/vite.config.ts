@@ -19,7 +19,7 @@ export default defineConfig({
   test: {
     environment: 'happy-dom',
     include: ['src/**/*.test.ts'],
-    setupFiles: ['src/test-setup.ts'],
+    setupFiles: ['src/testing/setup.ts'],
     restoreMocks: true,
   },
 });

@@ -59,8 +59,7 @@ export class Client {
     this.#token = api.token;
   }
 
-  cluster = (signal?: AbortSignal) =>
-    this.#json<ClusterSnapshot>('/v1/cluster', { signal });
+  cluster = (signal?: AbortSignal) => this.#json<ClusterSnapshot>('/v1/cluster', { signal });
 
   /** Changes as they happen, until the connection ends. */
   async *clusterEvents(signal: AbortSignal): AsyncGenerator<ClusterEvent> {

@@ -14,10 +14,7 @@ export interface CompletionRequest {
   stream_options: { include_usage: true };
 }
 
-export function completionRequest(
-  model: string,
-  messages: CompletionMessage[],
-): CompletionRequest {
+export function completionRequest(model: string, messages: CompletionMessage[]): CompletionRequest {
   return { model, messages, stream: true, stream_options: { include_usage: true } };
 }
 

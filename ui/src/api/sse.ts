@@ -31,7 +31,8 @@ export class EventParser {
     // A lone CR at the end may be half of a CRLF.
     const lines = this.#rest.split(/\r\n|\n|\r(?!$)/);
     this.#rest = lines.pop() ?? '';
-    if (this.#rest.length > LINE_CHARS_MAX) throw new Error('a line of the event stream is too long');
+    if (this.#rest.length > LINE_CHARS_MAX)
+      throw new Error('a line of the event stream is too long');
     for (const line of lines) {
       if (line === '') {
         if (this.#data.length > 0) events.push(this.#data.join('\n'));

@@ -28,7 +28,17 @@ export function tokenHtml(token: Token): string {
 export function safe(html: string): string {
   return purifier.sanitize(html, {
     USE_PROFILES: { html: true },
-    FORBID_TAGS: ['img', 'style', 'form', 'button', 'textarea', 'select', 'video', 'audio', 'picture'],
+    FORBID_TAGS: [
+      'img',
+      'style',
+      'form',
+      'button',
+      'textarea',
+      'select',
+      'video',
+      'audio',
+      'picture',
+    ],
     FORBID_ATTR: ['style', 'id', 'name'],
   });
 }

@@ -2,7 +2,15 @@
 import { ApiError, type Client } from '../api/client';
 import { type AnswerPart, answerParts, completionRequest } from '../api/completion';
 import type { AnswerFacts, Chat } from '../api/types.gen';
-import { answered, asked, edited, PAGE_CLOSED, prompt, STOPPED_BY_YOU, withoutLastAnswer } from './chat';
+import {
+  answered,
+  asked,
+  edited,
+  PAGE_CLOSED,
+  prompt,
+  STOPPED_BY_YOU,
+  withoutLastAnswer,
+} from './chat';
 
 /** An answer on its way. */
 class Answer {

@@ -1,4 +1,5 @@
 // The history: which conversations there are, and the one on the screen.
+import { SvelteMap } from 'svelte/reactivity';
 import type { Client } from '../api/client';
 import type { Chat, ChatSummary } from '../api/types.gen';
 import { newChat } from './chat';
@@ -12,8 +13,8 @@ export class ChatStore {
   list = $state.raw<ChatSummary[]>([]);
   current: ChatSession;
   /** The one on the screen, and those that still answer behind it. */
-  #open = new Map<string, ChatSession>();
-  #deleting = new Map<string, { summary: ChatSummary; timer: ReturnType<typeof setTimeout> }>();
+  #open = new SvelteMap<string, ChatSession>();
+  #deleting = new SvelteMap<string, { summary: ChatSummary; timer: ReturnType<typeof setTimeout> }>();
 
   constructor(client: Client) {
     this.#client = client;
@@ -38,13 +39,12 @@ export class ChatStore {
   }
 
   answering(id: string): boolean {
-    const session = this.current.chat.id === id ? this.current : this.#open.get(id);
+    const session = this.#open.get(id);
     return session !== undefined && session.answer !== null;
   }
 
   async rename(id: string, title: string): Promise<void> {
-    const session =
-      this.#open.get(id) ?? this.#session(await this.#client.chat(id));
+    const session = this.#open.get(id) ?? this.#session(await this.#client.chat(id));
     await session.rename(title);
   }
 

@@ -21,6 +21,8 @@ export interface Layout {
 /** Room between two cards for a cord and its label. */
 const GAP_PX = { row: 150, column: 92, ring: 36 } as const;
 const MARGIN_PX = 12;
+/** A pair would look cramped in a strip as high as its cards. */
+const ROW_MARGIN_PX = 44;
 /** Farther apart, two cards no longer look like a pair. */
 const ROW_SPAN_MAX_PX = 560;
 const RING_RADIUS_MAX_PX = 400;
@@ -44,7 +46,7 @@ function column(ids: readonly string[], card: Size, width: number): Layout {
 
 function row(ids: readonly string[], card: Size, width: number): Layout {
   const span = Math.min(ROW_SPAN_MAX_PX, width - card.width - 2 * MARGIN_PX);
-  const height = card.height + 4 * MARGIN_PX;
+  const height = card.height + 2 * ROW_MARGIN_PX;
   const x = (idx: number) => width / 2 + (idx - 0.5) * span;
   return {
     size: { width, height },
@@ -52,10 +54,11 @@ function row(ids: readonly string[], card: Size, width: number): Layout {
   };
 }
 
-/** An ellipse, the first node on top; made taller until no two cards touch. */
+/** An ellipse, the first node on top; made taller until no two cards touch, or a ladder where none is tall enough. */
 function ring(ids: readonly string[], card: Size, width: number): Layout {
   const radiusX = Math.min(RING_RADIUS_MAX_PX, (width - card.width) / 2 - MARGIN_PX);
-  for (let radiusY = card.height; ; radiusY += 12) {
+  const tallest = ids.length * card.height;
+  for (let radiusY = card.height; radiusY < tallest; radiusY += 12) {
     const angles = evenAngles(ids.length, radiusX, radiusY);
     const places = angles.map((angle) => ({
       x: width / 2 + radiusX * Math.cos(angle),
@@ -75,6 +78,23 @@ function ring(ids: readonly string[], card: Size, width: number): Layout {
       };
     }
   }
+  return ladder(ids, card, width);
+}
+
+/** Two columns, down on the right and up again on the left, so that neighbours stay neighbours. */
+function ladder(ids: readonly string[], card: Size, width: number): Layout {
+  const nRight = Math.ceil(ids.length / 2);
+  const step = card.height + GAP_PX.ring;
+  const side = Math.min(ROW_SPAN_MAX_PX, width - card.width - 2 * MARGIN_PX) / 2;
+  const top = MARGIN_PX + card.height / 2;
+  const place = (idx: number): Point =>
+    idx < nRight
+      ? { x: width / 2 + side, y: top + idx * step }
+      : { x: width / 2 - side, y: top + (2 * nRight - 1 - idx) * step };
+  return {
+    size: { width, height: (nRight - 1) * step + card.height + 2 * MARGIN_PX },
+    points: Object.fromEntries(ids.map((id, idx) => [id, place(idx)])),
+  };
 }
 
 /** Angles that cut the ellipse into arcs of equal length, beginning at the top. */

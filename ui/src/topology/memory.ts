@@ -50,11 +50,10 @@ export interface Placed {
   rank: RankView;
 }
 
-/** The ranks that a node holds, of all deployments. */
+/** The ranks that a node holds. A failed deployment holds nothing any more. */
 export function ranksOn(nodeId: string, deployments: readonly DeploymentView[]): Placed[] {
-  return deployments.flatMap((deployment) =>
-    deployment.ranks
-      .filter((rank) => rank.nodeId === nodeId)
-      .map((rank) => ({ deployment, rank })),
+  const living = deployments.filter(({ status }) => status !== 'failed');
+  return living.flatMap((deployment) =>
+    deployment.ranks.filter((rank) => rank.nodeId === nodeId).map((rank) => ({ deployment, rank })),
   );
 }
