@@ -7,6 +7,7 @@
 mod adopt;
 mod delete;
 mod digest;
+mod disk;
 mod download;
 mod error;
 mod gguf;
@@ -20,6 +21,7 @@ mod partial;
 #[cfg(test)]
 mod fake_hub;
 
+pub use disk::disk_free;
 pub use download::Progress;
 pub use error::StoreError;
 pub use hub::Hub;

@@ -11,6 +11,7 @@ use domain::Bytes;
 
 use crate::StoreError;
 use crate::digest::{Sha256, hash_rest};
+use crate::disk::disk_free;
 use crate::layout::{RepoFolder, create_parent};
 use crate::names::BlobId;
 
@@ -21,7 +22,6 @@ const LOCK_POLL: Duration = Duration::from_millis(50);
 /// Left free on the disk beside the download itself: a machine with a full disk does not run well.
 const DISK_RESERVE: Bytes = Bytes::from_mib(256);
 
-#[derive(Debug)]
 pub(crate) struct Partial {
     /// Locked until dropped.
     _lock: File,
@@ -42,12 +42,6 @@ enum HashSoFar {
     Uncheckable,
 }
 
-impl std::fmt::Debug for HashSoFar {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("HashSoFar")
-    }
-}
-
 impl HashSoFar {
     fn new(expected: &BlobId) -> Self {
         if expected.sha256().is_some() { Self::Sha256(Sha256::new()) } else { Self::Uncheckable }
@@ -55,7 +49,6 @@ impl HashSoFar {
 }
 
 /// What there is of a blob.
-#[derive(Debug)]
 pub(crate) enum Opened {
     /// All of it, checked when it came.
     Whole,
@@ -151,12 +144,6 @@ impl Partial {
             Some(_) | None => Ok(()),
         }
     }
-}
-
-/// Free for this user on the disk that holds `folder`; `None` where the system does not say.
-fn disk_free(folder: &std::path::Path) -> Option<Bytes> {
-    let disk = rustix::fs::statvfs(folder).ok()?;
-    Some(Bytes::new(disk.f_bavail) * disk.f_frsize)
 }
 
 /// An advisory lock on the file that Python's `huggingface_hub` and `hf-hub` lock for the same blob.
