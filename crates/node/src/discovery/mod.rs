@@ -72,10 +72,16 @@ struct Running {
 impl Discovery {
     /// Must be called inside a Tokio runtime. With discovery off, nothing is announced and nothing is seen.
     pub fn start(options: &DiscoveryOptions, events: mpsc::Sender<DiscoveryEvent>) -> Result<Self, DiscoveryError> {
-        let Some(interfaces) = interfaces(options.mode) else { return Ok(Self { running: None }) };
+        let only = match options.mode {
+            config::Discovery::Off => return Ok(Self { running: None }),
+            config::Discovery::Lan => None,
+            config::Discovery::Loopback => Some(IfKind::LoopbackV4),
+        };
         let daemon = ServiceDaemon::new()?;
-        daemon.disable_interface(IfKind::All)?;
-        daemon.enable_interface(interfaces)?;
+        if let Some(only) = only {
+            daemon.disable_interface(IfKind::All)?;
+            daemon.enable_interface(only)?;
+        }
         let troubles = daemon.monitor()?;
         let seen = daemon.browse(SERVICE_TYPE)?;
         let service = announcement(options)?;
@@ -112,15 +118,6 @@ impl Discovery {
     }
 }
 
-/// `None` for none at all.
-fn interfaces(mode: config::Discovery) -> Option<Vec<IfKind>> {
-    match mode {
-        config::Discovery::Off => None,
-        config::Discovery::Lan => Some(vec![IfKind::All]),
-        config::Discovery::Loopback => Some(vec![IfKind::LoopbackV4]),
-    }
-}
-
 fn announcement(options: &DiscoveryOptions) -> Result<ServiceInfo, DiscoveryError> {
     // A label of a DNS name has 63 bytes, one less than a node's id: half of it is enough to be unique.
     let label = format!("macrame-{}", &options.node.to_string()[..32]);
@@ -133,18 +130,19 @@ fn announcement(options: &DiscoveryOptions) -> Result<ServiceInfo, DiscoveryErro
         (KEY_VERSION, options.version.as_str()),
         (KEY_NAME, name.as_str()),
     ];
-    let addrs = match options.mode {
-        config::Discovery::Loopback => "127.0.0.1",
-        config::Discovery::Lan | config::Discovery::Off => "",
+    let service = |addrs| ServiceInfo::new(SERVICE_TYPE, &label, &host, addrs, options.port, &txt[..]);
+    let mut service = match options.mode {
+        config::Discovery::Loopback => {
+            let mut service = service("127.0.0.1")?;
+            service.set_interfaces(vec![IfKind::LoopbackV4]);
+            service
+        }
+        // On each network the addresses that this machine has there, as they come and go.
+        config::Discovery::Lan | config::Discovery::Off => service("")?.enable_addr_auto(),
     };
-    let mut service = ServiceInfo::new(SERVICE_TYPE, &label, &host, addrs, options.port, &txt[..])?;
-    service.set_interfaces(interfaces(options.mode).unwrap_or_default());
     // The name is made of the key: nobody else has it, and asking around first would cost a second.
     service.set_requires_probe(false);
-    Ok(match options.mode {
-        config::Discovery::Loopback => service,
-        config::Discovery::Lan | config::Discovery::Off => service.enable_addr_auto(),
-    })
+    Ok(service)
 }
 
 async fn listen(
@@ -207,6 +205,6 @@ fn on_service(me: NodeId, event: ServiceEvent, nodes: &mut BTreeMap<String, Sigh
             nodes.remove(&name).map(|sighting| DiscoveryEvent::Lost(sighting.node))
         }
         // Steps of the search; and whatever a later version of the library tells.
-        _ => None,
+        ServiceEvent::SearchStarted(_) | ServiceEvent::ServiceFound(..) | ServiceEvent::SearchStopped(_) | _ => None,
     }
 }

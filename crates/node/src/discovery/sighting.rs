@@ -43,7 +43,11 @@ pub struct OtherProtocol {
 /// Reads an announcement; the error says why it is none of ours.
 pub(super) fn read(service: &ResolvedService) -> Result<Sighting, &'static str> {
     let text = |key| service.get_property_val_str(key);
-    let addrs = service.get_addresses().iter().map(|ip| socket_addr(ip, service.get_port()));
+    // A set: the order of the answers says nothing, and the same addresses must compare equal.
+    let mut addrs = BTreeSet::new();
+    for ip in service.get_addresses() {
+        addrs.insert(socket_addr(ip, service.get_port()));
+    }
     sighting(text(KEY_ID), text(KEY_PROTOCOL), text(KEY_VERSION), text(KEY_NAME), addrs)
 }
 
@@ -52,12 +56,11 @@ fn sighting(
     protocol: Option<&str>,
     version: Option<&str>,
     name: Option<&str>,
-    addrs: impl Iterator<Item = SocketAddr>,
+    addrs: BTreeSet<SocketAddr>,
 ) -> Result<Sighting, &'static str> {
     let node = id.ok_or("it names no node")?.parse().map_err(|_| "its node id is none")?;
     let theirs: u32 = protocol.ok_or("it names no protocol")?.parse().map_err(|_| "its protocol is no number")?;
-    // A set: the order of the answers says nothing, and the same addresses must compare equal.
-    let addrs: BTreeSet<SocketAddr> = addrs.filter(is_dialable).collect();
+    let addrs: Vec<SocketAddr> = addrs.into_iter().filter(is_dialable).take(ADDRS_MAX).collect();
     if addrs.is_empty() {
         return Err("it has no address that can be dialled");
     }
@@ -65,7 +68,7 @@ fn sighting(
         node,
         name: shown_name(name.unwrap_or_default()),
         version: shown_version(version.unwrap_or_default()),
-        addrs: addrs.into_iter().take(ADDRS_MAX).collect(),
+        addrs,
         joinable: if theirs == PROTOCOL { Ok(()) } else { Err(OtherProtocol { theirs, ours: PROTOCOL }) },
     })
 }
@@ -82,7 +85,7 @@ fn socket_addr(ip: &ScopedIp, port: u16) -> SocketAddr {
         ScopedIp::V6(v6) if v6.addr().is_unicast_link_local() => {
             SocketAddrV6::new(*v6.addr(), port, 0, v6.scope_id().index).into()
         }
-        _ => SocketAddr::new(ip.to_ip_addr(), port),
+        ScopedIp::V4(_) | ScopedIp::V6(_) | _ => SocketAddr::new(ip.to_ip_addr(), port),
     }
 }
 
@@ -99,7 +102,7 @@ mod tests {
     #[test]
     fn an_announcement_is_read() {
         let addrs = [addr("192.168.1.9:4748"), addr("[fe80::1%2]:4748"), addr("192.168.1.9:4748")];
-        let seen = sighting(Some(ID), Some("1"), Some("0.1.0"), Some("studio"), addrs.into_iter()).unwrap();
+        let seen = sighting(Some(ID), Some("1"), Some("0.1.0"), Some("studio"), addrs.into()).unwrap();
         assert_eq!(seen.node, NodeId::from_bytes([0xab; 32]));
         assert_eq!((seen.name.as_str(), seen.version.as_str()), ("studio", "0.1.0"));
         assert_eq!(seen.addrs, [addr("192.168.1.9:4748"), addr("[fe80::1%2]:4748")]);
@@ -110,7 +113,7 @@ mod tests {
     fn another_protocol_is_seen_and_says_who_must_update() {
         let seen = |protocol| {
             let addrs = [addr("10.0.0.1:1")];
-            sighting(Some(ID), Some(protocol), Some("9"), Some("mini"), addrs.into_iter()).unwrap().joinable
+            sighting(Some(ID), Some(protocol), Some("9"), Some("mini"), addrs.into()).unwrap().joinable
         };
         let why = seen("2").unwrap_err().to_string();
         assert_eq!(why, "it speaks protocol 2 and this node 1: update Macramé on this machine");
@@ -119,7 +122,7 @@ mod tests {
 
     #[test]
     fn what_makes_no_sense_is_ignored_and_what_is_shown_is_clean() {
-        let good = || [addr("10.0.0.1:1")].into_iter();
+        let good = || [addr("10.0.0.1:1")].into();
         let long = "x".repeat(60_000);
         assert!(sighting(None, Some("1"), None, None, good()).is_err());
         assert!(sighting(Some(&long), Some("1"), None, None, good()).is_err());
@@ -127,11 +130,11 @@ mod tests {
         assert!(sighting(Some(ID), Some("-1"), None, None, good()).is_err());
         assert!(sighting(Some(ID), Some(&long), None, None, good()).is_err());
         for addrs in [vec![], vec![addr("0.0.0.0:1")], vec![addr("224.0.0.251:1")], vec![addr("10.0.0.1:0")]] {
-            assert!(sighting(Some(ID), Some("1"), None, None, addrs.into_iter()).is_err());
+            assert!(sighting(Some(ID), Some("1"), None, None, addrs.into_iter().collect()).is_err());
         }
         let seen = sighting(Some(ID), Some("1"), Some(&long), Some("\u{1b}[31m\n"), good()).unwrap();
         assert_eq!((seen.name.as_str(), seen.version.len()), ("[31m", 32));
-        let many = (1..1000).map(|port| SocketAddr::from(([10, 0, 0, 1], port)));
+        let many = (1..1000).map(|port| SocketAddr::from(([10, 0, 0, 1], port))).collect();
         assert_eq!(sighting(Some(ID), Some("1"), None, None, many).unwrap().addrs.len(), ADDRS_MAX);
     }
 }

@@ -1,5 +1,6 @@
 //! What carries a connection: the interface, and by its name the kind of link.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::process::Command;
 
@@ -16,8 +17,9 @@ pub(super) struct Carrier {
 /// The carrier of a connection between these addresses. `local` is `None` where the system does not tell.
 pub(super) async fn carrier(local: Option<IpAddr>, remote: IpAddr) -> Carrier {
     let find = move || {
-        let Ok(networks) = Networks::new_with_refreshed_list() else { return Carrier::default() };
-        let named: Vec<_> = networks.iter().map(|(name, network)| (name.to_string_lossy(), network)).collect();
+        let Ok(networks) = &Networks::new_with_refreshed_list() else { return Carrier::default() };
+        let named: BTreeMap<_, _> =
+            networks.into_iter().map(|(name, network)| (name.to_string_lossy(), network)).collect();
         let interfaces: Vec<(&str, &[IpNetwork])> =
             named.iter().map(|(name, network)| (name.as_ref(), network.ip_networks())).collect();
         // Only macOS gives Wi-Fi and Ethernet names of one form.

@@ -28,16 +28,9 @@ const REFUSALS_BEFORE_BELIEVED: u32 = 3;
 /// The node with the higher id lets the other dial first, so that the two rarely meet half-way.
 const HEAD_START: Duration = Duration::from_millis(300);
 
+/// Runs until the node leaves the book or the net stops.
 pub(super) async fn keep_connected(net: Arc<Shared>, node: NodeId, wake: Arc<Notify>) {
     let stop = net.stop.clone();
-    tokio::select! {
-        () = dial_until_removed(&net, node, &wake) => {}
-        // A link under way says goodbye by itself; see `Shared::shut_down` for how long it may take.
-        () = async { stop.cancelled().await; tokio::time::sleep(WAIT_MIN).await } => {}
-    }
-}
-
-async fn dial_until_removed(net: &Arc<Shared>, node: NodeId, wake: &Notify) {
     let mut wait = Wait::start();
     let mut said = String::new();
     let mut n_refusals = 0;
@@ -45,14 +38,19 @@ async fn dial_until_removed(net: &Arc<Shared>, node: NodeId, wake: &Notify) {
     if net.me > node {
         tokio::time::sleep(HEAD_START).await;
     }
-    loop {
-        if has_ended(net, node) {
+    while !has_ended(&net, node) {
+        // The sender lives in `net`, so this only ends when the node is not connected.
+        if stop.run_until_cancelled(connected.wait_for(|nodes| !nodes.contains(&node))).await.is_none() {
             return;
         }
-        // The sender lives in `net`, so this only returns when the node is not connected.
-        let _ = connected.wait_for(|nodes| !nodes.contains(&node)).await;
-        let end = match dial_once(net, node).await {
-            Ok(connection) => link::run(net, connection, node, net.me).await,
+        let dialled = tokio::select! {
+            dialled = dial_once(&net, node) => dialled,
+            // A new hint is worth more than what is being tried in vain.
+            () = async { tokio::time::sleep(WAIT_MIN).await; wake.notified().await } => continue,
+            () = stop.cancelled() => return,
+        };
+        let end = match dialled {
+            Ok(connection) => link::run(&net, connection, node, net.me).await,
             Err(why) => LinkEnd::NeverUp(why),
         };
         let (why, pause) = match end {
@@ -76,8 +74,13 @@ async fn dial_until_removed(net: &Arc<Shared>, node: NodeId, wake: &Notify) {
             said.clone_from(&why);
             net.tell(NetEvent::Unreachable { node, why }).await;
         }
-        tokio::time::sleep(WAIT_MIN).await;
-        let _ = tokio::time::timeout(pause.saturating_sub(WAIT_MIN), wake.notified()).await;
+        let rest = async {
+            tokio::time::sleep(WAIT_MIN).await;
+            let _ = tokio::time::timeout(pause.saturating_sub(WAIT_MIN), wake.notified()).await;
+        };
+        if stop.run_until_cancelled(rest).await.is_none() {
+            return;
+        }
     }
 }
 
