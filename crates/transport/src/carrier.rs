@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::frame::Corruption;
 use crate::link::CarrierKind;
 
 /// One end of something that moves frames. No call blocks but [`Carrier::park`].
@@ -28,16 +29,18 @@ pub trait Carrier: Send {
 }
 
 /// Why a carrier moves no more frames.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum CarrierError {
     /// The other end is gone; all it had sent has been taken.
     #[error("it ended without a goodbye")]
     Ended,
     #[error("{0}")]
     Broken(String),
+    #[error("encryption failed: {0}")]
+    Tls(rustls::Error),
     /// The stream holds something that is not a frame of this version.
     #[error("version {theirs} of the link protocol")]
     OtherVersion { theirs: u8 },
     #[error(transparent)]
-    Corrupt(crate::frame::Corruption),
+    Corrupt(Corruption),
 }

@@ -28,7 +28,7 @@ pub(crate) const PAYLOAD_MAX: usize = SLOT_BYTES - HEADER_BYTES;
 pub(crate) const VERSION: u8 = 1;
 
 const MAGIC: [u8; 4] = *b"MCRM";
-const VERSION_AT: usize = 4;
+pub(crate) const VERSION_AT: usize = 4;
 const KIND_AT: usize = 5;
 const LEN_AT: usize = 24;
 const CRC_AT: usize = 28;
@@ -240,12 +240,12 @@ mod tests {
             header in headers(),
             payload in prop::collection::vec(any::<u8>(), 0..300),
             at in any::<prop::sample::Index>(),
-            bit in 0..8,
+            bit in 0..8_u8,
         ) {
             let mut frame = Vec::new();
             encode(header, &payload, &mut frame);
             let at = at.index(frame.len());
-            frame[at] ^= 1 << bit;
+            frame[at] ^= 1_u8 << bit;
             prop_assert!(decode(&frame).is_err());
         }
     }

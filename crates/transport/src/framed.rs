@@ -96,10 +96,17 @@ impl<C: Carrier> FramedLink<C> {
             if self.flow.peer_has_closed() {
                 return Err(LinkError::Closed { peer: self.peer });
             }
-            call.check(self.peer)?;
             match self.absorb(mode) {
-                Ok(Progress::Some) => quiet_since = None,
+                Ok(Progress::Some) => {
+                    quiet_since = None;
+                    // What has come is not missed for want of time.
+                    if ready(self)? {
+                        return Ok(());
+                    }
+                    call.check(self.peer)?;
+                }
                 Ok(Progress::None) => {
+                    call.check(self.peer)?;
                     let now = Instant::now();
                     if now - *quiet_since.get_or_insert(now) < SPIN {
                         std::thread::yield_now();
@@ -266,7 +273,9 @@ pub(crate) fn lost(peer: NodeId, error: CarrierError) -> LinkError {
     match error {
         CarrierError::OtherVersion { theirs } => LinkError::Version { peer, ours: VERSION, theirs },
         CarrierError::Corrupt(cause) => LinkError::Corrupt { peer, cause },
-        CarrierError::Ended | CarrierError::Broken(_) => LinkError::Lost { peer, cause: error.to_string() },
+        CarrierError::Ended | CarrierError::Broken(_) | CarrierError::Tls(_) => {
+            LinkError::Lost { peer, cause: error.to_string() }
+        }
     }
 }
 

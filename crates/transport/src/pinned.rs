@@ -54,11 +54,10 @@ pub(crate) struct UnknownKey(pub(crate) NodeId);
 
 /// The node whose key made a handshake fail, if that is why it failed.
 pub(crate) fn unknown_key(error: &Error) -> Option<NodeId> {
-    match error {
-        Error::InvalidCertificate(CertificateError::Other(OtherError(cause))) => {
-            cause.downcast_ref::<UnknownKey>().map(|UnknownKey(node)| *node)
-        }
-        _ => None,
+    if let Error::InvalidCertificate(CertificateError::Other(OtherError(cause))) = error {
+        cause.downcast_ref::<UnknownKey>().map(|UnknownKey(node)| *node)
+    } else {
+        None
     }
 }
 

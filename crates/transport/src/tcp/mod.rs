@@ -1,24 +1,33 @@
 //! Links over TCP, under TLS 1.3 with pinned node keys.
+//!
+//! Both ends prove their key before a byte of Macramé's is read, and every byte of the link is encrypted. The caller
+//! then says which rank of which deployment it is ([`crate::Hello`]), and the listener repeats that or refuses.
+
+mod carrier;
+mod connect;
+mod listen;
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use domain::{DeploymentId, Epoch, NodeId, Rank};
 
-use crate::carrier::{Carrier, CarrierError};
-use crate::error::LinkError;
 use crate::framed::FramedLink;
-use crate::hello::Hello;
-use crate::identity::Identity;
-use crate::link::CarrierKind;
-use crate::wait::Wait;
+use crate::hello::{Hello, Refusal};
+
+pub use carrier::TcpCarrier;
+pub use connect::tcp_connect;
+pub use listen::TcpListener;
+
+/// A link over TCP.
+pub type TcpLink = FramedLink<TcpCarrier>;
 
 /// The protocol of data links, as TLS names it (ALPN).
 pub const DATA_ALPN: &[u8] = b"macrame-data/1";
 
-pub type TcpLink = FramedLink<TcpCarrier>;
-pub struct TcpCarrier;
+/// How long a caller and a listener may take to agree, from the connection on. Three round trips and four
+/// signatures take milliseconds; the rest is for a machine that has begun to swap.
+pub(crate) const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
 
 /// Whom a listening rank lets in.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,46 +40,39 @@ pub struct Expect {
     pub from: BTreeMap<Rank, NodeId>,
 }
 
-pub struct TcpListener;
-
-impl TcpListener {
-    pub fn bind(_identity: &Identity, _addr: SocketAddr) -> Result<Self, LinkError> {
-        unimplemented!()
-    }
-    pub fn local_addr(&self) -> SocketAddr {
-        unimplemented!()
-    }
-    pub fn accept(&mut self, _expect: &Expect, _wait: &Wait) -> Result<(Hello, TcpLink), LinkError> {
-        unimplemented!()
+impl Expect {
+    fn judge(&self, node: NodeId, hello: &Hello) -> Result<(), Refusal> {
+        if hello.deployment != self.deployment {
+            Err(Refusal::Deployment)
+        } else if hello.epoch != self.epoch {
+            Err(Refusal::Epoch)
+        } else if hello.to != self.to || self.from.get(&hello.from) != Some(&node) {
+            Err(Refusal::Rank)
+        } else {
+            Ok(())
+        }
     }
 }
 
-pub fn tcp_connect(
-    _identity: &Identity,
-    _addrs: &[SocketAddr],
-    _peer: NodeId,
-    _hello: Hello,
-    _wait: &Wait,
-) -> Result<TcpLink, LinkError> {
-    unimplemented!()
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl Carrier for TcpCarrier {
-    fn kind(&self) -> CarrierKind {
-        CarrierKind::Tcp
+    #[test]
+    fn a_caller_must_be_whom_it_claims_to_be() {
+        let (left, right) = (NodeId::from_bytes([1; 32]), NodeId::from_bytes([2; 32]));
+        let expect = Expect {
+            deployment: DeploymentId(9),
+            epoch: Epoch(3),
+            to: Rank(1),
+            from: BTreeMap::from([(Rank(0), left), (Rank(2), right)]),
+        };
+        let hello = Hello { deployment: DeploymentId(9), epoch: Epoch(3), from: Rank(0), to: Rank(1) };
+        assert_eq!(expect.judge(left, &hello), Ok(()));
+        assert_eq!(expect.judge(right, &hello), Err(Refusal::Rank), "that rank is another node's");
+        assert_eq!(expect.judge(left, &Hello { to: Rank(2), ..hello }), Err(Refusal::Rank));
+        assert_eq!(expect.judge(left, &Hello { from: Rank(5), ..hello }), Err(Refusal::Rank));
+        assert_eq!(expect.judge(left, &Hello { epoch: Epoch(2), ..hello }), Err(Refusal::Epoch));
+        assert_eq!(expect.judge(left, &Hello { deployment: DeploymentId(8), ..hello }), Err(Refusal::Deployment));
     }
-    fn has_room(&mut self) -> Result<bool, CarrierError> {
-        unimplemented!()
-    }
-    fn put(&mut self, _frame: &[u8]) -> Result<(), CarrierError> {
-        unimplemented!()
-    }
-    fn flush(&mut self) -> Result<bool, CarrierError> {
-        unimplemented!()
-    }
-    fn take(&mut self) -> Result<Option<&[u8]>, CarrierError> {
-        unimplemented!()
-    }
-    fn park(&mut self, _limit: Duration) {}
-    fn finish(&mut self) {}
 }
