@@ -133,13 +133,9 @@ impl Home {
         &self.api_token
     }
 
-    pub fn api_token_file(&self) -> PathBuf {
-        self.path.join(TOKEN_FILE)
-    }
-
     /// Lets [`running_api`] find the API at `url` until the returned value is dropped.
     pub fn announce_api(&self, url: &str) -> Result<ApiFile, HomeError> {
-        ApiFile::write(&self.path, url, &self.api_token_file())
+        ApiFile::write(&self.path, url, &self.api_token)
     }
 }
 

@@ -1,5 +1,6 @@
 //! `api.json`: how the command line finds the node that runs from a home, and its API.
 
+use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -7,25 +8,25 @@ use serde::{Deserialize, Serialize};
 
 use super::files::{read_private, write_private};
 use super::lock::HomeLock;
-use super::{HomeError, TOKEN_LEN};
+use super::HomeError;
 
 const API_FILE: &str = "api.json";
 const LEN_MAX: usize = 4 << 10;
 
-#[derive(Serialize, Deserialize)]
-struct ApiJson {
-    url: String,
-    token_file: PathBuf,
-    pid: u32,
-}
-
-/// Where a running node's API listens.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Where a running node's API listens: the content of the file, which only its user can read.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunningApi {
     pub url: String,
     /// What the control routes ask for.
     pub token: String,
     pub pid: u32,
+}
+
+impl fmt::Debug for RunningApi {
+    /// Tokens do not belong into logs.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunningApi").field("url", &self.url).field("pid", &self.pid).finish_non_exhaustive()
+    }
 }
 
 /// The written `api.json`; removed when this value is dropped.
@@ -35,9 +36,9 @@ pub struct ApiFile {
 }
 
 impl ApiFile {
-    pub(super) fn write(home: &Path, url: &str, token_file: &Path) -> Result<Self, HomeError> {
+    pub(super) fn write(home: &Path, url: &str, token: &str) -> Result<Self, HomeError> {
         let path = home.join(API_FILE);
-        let json = ApiJson { url: url.to_owned(), token_file: token_file.to_owned(), pid: std::process::id() };
+        let json = RunningApi { url: url.to_owned(), token: token.to_owned(), pid: std::process::id() };
         let content = serde_json::to_vec_pretty(&json).map_err(|error| HomeError::damaged(&path, error))?;
         write_private(&path, &content)?;
         Ok(Self { path })
@@ -60,10 +61,5 @@ pub fn running_api(home: &Path) -> Result<Option<RunningApi>, HomeError> {
     }
     let path = home.join(API_FILE);
     let Some(content) = read_private(&path, LEN_MAX)? else { return Ok(None) };
-    let json: ApiJson = serde_json::from_slice(&content).map_err(|error| HomeError::damaged(&path, error))?;
-    let Some(token) = read_private(&json.token_file, TOKEN_LEN)? else {
-        return Err(HomeError::damaged(&path, format!("`{}` is missing", json.token_file.display())));
-    };
-    let token = String::from_utf8_lossy(&token).into_owned();
-    Ok(Some(RunningApi { url: json.url, token, pid: json.pid }))
+    serde_json::from_slice(&content).map(Some).map_err(|error| HomeError::damaged(&path, error))
 }
