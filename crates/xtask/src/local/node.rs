@@ -167,10 +167,10 @@ impl LocalNode {
         let file = self.home.join("api.json");
         let text = fs::read_to_string(&file).with_context(|| format!("cannot read `{}`", file.display()))?;
         let api: Value = serde_json::from_str(&text).with_context(|| format!("`{}` is not JSON", file.display()))?;
-        let text = |key: &str| {
-            api[key].as_str().map(str::to_owned).with_context(|| format!("`{}` has no `{key}`", file.display()))
-        };
-        Ok(Api { url: text("url")?, token: text("token")? })
+        let text = |key: &str| api[key].as_str().with_context(|| format!("`{}` has no `{key}`", file.display()));
+        let token_file = text("token_file")?;
+        let token = fs::read_to_string(token_file).with_context(|| format!("cannot read `{token_file}`"))?;
+        Ok(Api { url: text("url")?.to_owned(), token: token.trim().to_owned() })
     }
 
     /// What the node last wrote to its terminal.
