@@ -31,29 +31,23 @@ pub(crate) fn least_short(needs: &Needs<'_>, memory: &[Bytes]) -> Option<Vec<u32
     at(extra)
 }
 
-/// Fills node after node up to its cap, leaving one layer at least for each later one. The cuts, one fewer than
-/// nodes; `None` if the last node cannot hold the rest.
+/// Cuts so that each node's share is within its cap; earlier nodes are filled first.
 fn filled(needs: &Needs<'_>, caps: &[Bytes]) -> Option<Vec<u32>> {
-    let n_nodes = u32::try_from(caps.len()).ok()?;
-    let (&last, firsts) = caps.split_last()?;
-    let mut cuts = Vec::with_capacity(firsts.len());
-    let mut start = 0;
-    for (idx, &cap) in (1..).zip(firsts) {
-        let end_max = needs.n_layers().checked_sub(n_nodes - idx)?;
-        start = reach(needs, start, end_max, cap)?;
-        cuts.push(start);
+    let reach = Reach::new(needs, caps);
+    let last = caps.len().checked_sub(1)?;
+    // `ends[i]`: where the first `i` nodes can have come to.
+    let mut ends = vec![reach.nowhere()];
+    for node in 0..last {
+        ends.push(reach.extend(&ends[node], node));
     }
-    (start < needs.n_layers() && needs.of(start, needs.n_layers()) <= last).then_some(cuts)
-}
-
-/// The furthest end in `start + 1..=end_max` so that `start..end` fits `cap`.
-fn reach(needs: &Needs<'_>, start: u32, end_max: u32, cap: Bytes) -> Option<u32> {
-    let (mut fits, mut beyond) = (start, end_max + 1);
-    while beyond - fits > 1 {
-        let middle = fits + (beyond - fits) / 2;
-        if needs.of(start, middle) <= cap { fits = middle } else { beyond = middle }
+    let mut end = reach.start_of_last(&ends[last], last)?;
+    let mut cuts = Vec::with_capacity(last);
+    for node in (0..last).rev() {
+        cuts.push(end);
+        end = reach.start_before(&ends[node], node, end)?;
     }
-    (fits > start).then_some(fits)
+    cuts.reverse();
+    Some(cuts)
 }
 
 /// The smallest of `0..=max` for which `holds`, which once true stays true.
@@ -69,11 +63,73 @@ fn least(max: u64, holds: impl Fn(u64) -> bool) -> Option<u64> {
     Some(low)
 }
 
+/// How far each node comes from each layer on, within its cap.
+struct Reach {
+    n_layers: u32,
+    /// By node, by start: the furthest end before the last layer's; the start itself if not one layer fits.
+    furthest: Vec<Vec<u32>>,
+    /// By node, by start: whether all the rest fits, with the head.
+    holds_rest: Vec<Vec<bool>>,
+}
+
+/// A set of layers, one entry for each of `0..n_layers`: those up to which some nodes can hold all.
+type Ends = Vec<bool>;
+
+impl Reach {
+    fn new(needs: &Needs<'_>, caps: &[Bytes]) -> Self {
+        let n_layers = needs.n_layers();
+        let furthest = |&cap: &Bytes| (0..n_layers).map(|start| furthest(needs, start, cap)).collect();
+        let holds_rest = |&cap: &Bytes| (0..n_layers).map(|start| needs.of(start, n_layers) <= cap).collect();
+        Self {
+            n_layers,
+            furthest: caps.iter().map(furthest).collect(),
+            holds_rest: caps.iter().map(holds_rest).collect(),
+        }
+    }
+
+    /// Where no node at all comes to.
+    fn nowhere(&self) -> Ends {
+        (0..self.n_layers).map(|end| end == 0).collect()
+    }
+
+    /// Where `node` comes to after nodes that came to `starts`, with one layer at least.
+    fn extend(&self, starts: &Ends, node: usize) -> Ends {
+        let mut ends = vec![false; starts.len()];
+        let mut marked_to = 0;
+        for start in (0..starts.len()).filter(|&start| starts[start]) {
+            let end_max = self.furthest[node][start] as usize;
+            for end in (start + 1).max(marked_to + 1)..=end_max {
+                ends[end] = true;
+            }
+            marked_to = marked_to.max(end_max);
+        }
+        ends
+    }
+
+    /// The last of `starts` from which `node` comes to `end`.
+    fn start_before(&self, starts: &Ends, node: usize, end: u32) -> Option<u32> {
+        (0..end).rev().find(|&start| starts[start as usize] && self.furthest[node][start as usize] >= end)
+    }
+
+    /// The last of `starts` from which `node` holds all the rest.
+    fn start_of_last(&self, starts: &Ends, node: usize) -> Option<u32> {
+        (0..self.n_layers).rev().find(|&start| starts[start as usize] && self.holds_rest[node][start as usize])
+    }
+}
+
+fn furthest(needs: &Needs<'_>, start: u32, cap: Bytes) -> u32 {
+    let (mut fits, mut beyond) = (start, needs.n_layers());
+    while beyond - fits > 1 {
+        let middle = fits + (beyond - fits) / 2;
+        if needs.of(start, middle) <= cap { fits = middle } else { beyond = middle }
+    }
+    fits
+}
+
 /// An order of `n_used` of the nodes in which their memory holds all layers; `first` begins if given. Exact: if there
 /// is none, no choice, order and cuts of that many nodes fit.
 ///
-/// For each set of nodes only the longest run of first layers that they can hold in some order matters: a longer
-/// run leaves less for the others.
+/// Of each set of nodes it is enough to know up to which layers they can hold all, in whatever order.
 pub(crate) fn any_order(
     needs: &Needs<'_>,
     memory: &[Bytes],
@@ -84,45 +140,47 @@ pub(crate) fn any_order(
     if n_used == 0 || n_used > n_nodes || n_nodes > ORDERS_NODES_MAX {
         return None;
     }
-    let n_layers = needs.n_layers();
-    // By set, as bits: the end of the longest run, and who holds its last part.
-    let mut longest: Vec<Option<(u32, usize)>> = vec![None; 1 << n_nodes];
-    longest[0] = Some((0, usize::MAX));
+    let reach = Reach::new(needs, memory);
+    // By set of nodes, as bits.
+    let mut ends_of: Vec<Option<Ends>> = vec![None; 1 << n_nodes];
+    ends_of[0] = Some(reach.nowhere());
     for set in 0usize..1 << n_nodes {
         let n_placed = set.count_ones() as usize;
-        let Some((start, _)) = longest[set] else { continue };
         if n_placed >= n_used {
             continue;
         }
-        let is_last = n_placed + 1 == n_used;
-        let n_later = u32::try_from(n_used - n_placed - 1).ok()?;
-        for node in (0..n_nodes).filter(|node| set & (1 << node) == 0) {
-            if n_placed == 0 && first.is_some_and(|first| first != node) {
-                continue;
-            }
-            let end = if is_last {
-                (start < n_layers && needs.of(start, n_layers) <= memory[node]).then_some(n_layers)
-            } else {
-                n_layers
-                    .checked_sub(n_later)
-                    .filter(|&max| max > start)
-                    .and_then(|max| reach(needs, start, max, memory[node]))
-            };
-            let Some(end) = end else { continue };
-            let slot = &mut longest[set | 1 << node];
-            if slot.is_none_or(|(known, _)| known < end) {
-                *slot = Some((end, node));
+        let Some(starts) = ends_of[set].take() else { continue };
+        let may_follow =
+            |&node: &usize| set & (1 << node) == 0 && (n_placed > 0 || first.is_none_or(|first| first == node));
+        for node in (0..n_nodes).filter(may_follow) {
+            if n_placed + 1 < n_used {
+                let mut ends = reach.extend(&starts, node);
+                let known = ends_of[set | 1 << node].take().unwrap_or_default();
+                ends.iter_mut().zip(known).for_each(|(end, known)| *end |= known);
+                ends_of[set | 1 << node] = Some(ends);
+            } else if let Some(start) = reach.start_of_last(&starts, node) {
+                let mut order = order_to(&reach, &ends_of, set, start)?;
+                order.push(node);
+                return Some(order);
             }
         }
+        ends_of[set] = Some(starts);
     }
-    let is_whole =
-        |set: &usize| set.count_ones() as usize == n_used && longest[*set].is_some_and(|(end, _)| end == n_layers);
-    let mut set = (0usize..1 << n_nodes).find(is_whole)?;
-    let mut order = Vec::with_capacity(n_used);
+    None
+}
+
+/// The nodes of `set` in an order in which they come to `end`.
+fn order_to(reach: &Reach, ends_of: &[Option<Ends>], mut set: usize, mut end: u32) -> Option<Vec<usize>> {
+    let mut order = Vec::new();
     while set != 0 {
-        let (_, node) = longest[set]?;
+        let nodes = (0..reach.furthest.len()).filter(|node| set & (1 << node) != 0);
+        let (node, start) = nodes.into_iter().find_map(|node| {
+            let starts = ends_of[set & !(1 << node)].as_ref()?;
+            Some((node, reach.start_before(starts, node, end)?))
+        })?;
         order.push(node);
         set &= !(1 << node);
+        end = start;
     }
     order.reverse();
     Some(order)
