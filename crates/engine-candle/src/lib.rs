@@ -1,1 +1,60 @@
-//! engine-candle
+//! Computes with candle: GGUF models of the llama architecture, by layer range, on weights mapped as they are on disk.
+//!
+//! [`inspect`] tells the planner what a file holds; [`load`] gives a rank its [`Compute`] and the head its [`Text`].
+//! The only crate that knows candle.
+
+mod cache;
+mod error;
+mod gguf;
+mod inspect;
+mod kernels;
+mod models;
+mod text;
+mod weights;
+
+use std::path::PathBuf;
+
+use domain::{Architecture, Shard, TokenCount};
+use engine::{Compute, Text};
+
+pub use error::{InspectError, LoadError};
+pub use inspect::inspect;
+
+/// Environment variables by which candle and rayon are told how many threads compute. They are read once, before the first
+/// step: whoever starts a rank's process sets both.
+pub const THREADS_VARS: [&str; 2] = ["CANDLE_NUM_THREADS", "RAYON_NUM_THREADS"];
+
+/// A rank's part of a model, ready to compute.
+pub struct Loaded {
+    pub compute: Box<dyn Compute>,
+    /// The head's: tokenizer and chat template.
+    pub text: Option<Box<dyn Text>>,
+}
+
+/// Maps `shard` of the model in `files` and sets up `n_slots` sequences of the shard's context.
+///
+/// Reads the header; weights are paged in as they are first used.
+pub fn load(shard: &Shard, files: &[PathBuf], n_slots: u32) -> Result<Loaded, LoadError> {
+    let [path] = files else { return Err(LoadError::Files { got: files.len() }) };
+    let header = gguf::Header::read(path)?;
+    let compute: Box<dyn Compute> = match inspect::architecture(&header)? {
+        Architecture::Llama => {
+            let config = models::llama::Config::read(&header)?;
+            if config.n_layers != shard.n_layers.0 || shard.layers.end().0 > config.n_layers {
+                let (planned, found) = (shard.n_layers.0, config.n_layers);
+                return Err(LoadError::OtherModel { path: path.clone(), planned, found });
+            }
+            let context_max = TokenCount(u32::try_from(config.context_max).unwrap_or(u32::MAX));
+            if shard.context > context_max {
+                return Err(LoadError::Context { planned: shard.context, context_max });
+            }
+            let n_slots = n_slots.max(1) as usize;
+            Box::new(models::llama::Model::load(&header, config, shard.layers, shard.context, n_slots)?)
+        }
+    };
+    let text = match shard.is_first() {
+        true => Some(Box::new(text::ModelText::load(&header)?) as Box<dyn Text>),
+        false => None,
+    };
+    Ok(Loaded { compute, text })
+}

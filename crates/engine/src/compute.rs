@@ -1,6 +1,6 @@
 //! The seam between the engine and what multiplies matrices: [`Compute`] for layers, [`Text`] for words.
 
-use domain::{Bytes, TokenCount};
+use domain::TokenCount;
 use serde::{Deserialize, Serialize};
 
 use crate::{ChatMessage, Footprint};
@@ -42,6 +42,37 @@ impl Step {
     /// Rows of the hidden state: the parts' tokens, one after the other.
     pub fn n_rows(&self) -> usize {
         self.parts.iter().map(|part| part.tokens.len()).sum()
+    }
+
+    /// Refuses a step that no rank of this shape could run. `held` says how many tokens a slot holds.
+    pub fn check(&self, shape: Shape, input: Input<'_>, held: impl Fn(SlotIdx) -> usize) -> Result<(), ComputeError> {
+        let Shape { hidden_size, vocab_size, n_slots, context } = shape;
+        for part in &self.parts {
+            let (slot, position) = (part.slot.0, part.position);
+            if part.slot.idx() >= n_slots {
+                return Err(ComputeError::NoSuchSlot { slot, n_slots });
+            }
+            if part.tokens.is_empty() {
+                return Err(ComputeError::NoTokens { slot });
+            }
+            let held = held(part.slot);
+            if position as usize > held {
+                return Err(ComputeError::Gap { slot, held, position });
+            }
+            let end = (position as usize).saturating_add(part.tokens.len());
+            if end > context.0 as usize {
+                return Err(ComputeError::ContextFull { slot, end, context });
+            }
+            if let Some(&token) = part.tokens.iter().find(|&&token| token as usize >= vocab_size) {
+                return Err(ComputeError::NoSuchToken { token, vocab_size });
+            }
+        }
+        match input {
+            Input::Hidden(hidden) if hidden.len() != self.n_rows() * hidden_size => {
+                Err(ComputeError::WrongInput { got: hidden.len(), n_rows: self.n_rows(), hidden_size })
+            }
+            Input::Hidden(_) | Input::Tokens => Ok(()),
+        }
     }
 
     /// Rows of logits that the last rank gives.
@@ -102,6 +133,8 @@ pub enum Output {
 pub enum ComputeError {
     #[error("slot {slot} of {n_slots} does not exist")]
     NoSuchSlot { slot: u32, n_slots: usize },
+    #[error("the step has no token for slot {slot}")]
+    NoTokens { slot: u32 },
     #[error("slot {slot} holds {held} tokens; a step cannot begin at {position}")]
     Gap { slot: u32, held: usize, position: u32 },
     #[error("slot {slot} has room for {context}; a step would end at {end}")]
@@ -110,8 +143,6 @@ pub enum ComputeError {
     NoSuchToken { token: u32, vocab_size: usize },
     #[error("the rank before sent {got} values for {n_rows} rows of {hidden_size}")]
     WrongInput { got: usize, n_rows: usize, hidden_size: usize },
-    #[error("no memory for {wanted} of keys and values")]
-    NoMemory { wanted: Bytes },
     /// What the implementation's own parts say.
     #[error(transparent)]
     Backend(Box<dyn std::error::Error + Send + Sync>),

@@ -67,6 +67,8 @@ fn mistakes_are_errors(whole: &mut dyn Compute, tokens: &[u32]) {
     let n_slots = u32::try_from(shape.n_slots).expect("slots are few");
     let no_slot = fail(vec![part(n_slots, 0, tokens)], Input::Tokens);
     assert!(matches!(no_slot, ComputeError::NoSuchSlot { .. }), "{no_slot}");
+    let empty = fail(vec![part(0, 0, &[])], Input::Tokens);
+    assert!(matches!(empty, ComputeError::NoTokens { slot: 0 }), "{empty}");
     let vocab_size = u32::try_from(shape.vocab_size).expect("a vocabulary is below 4 billion");
     let no_token = fail(vec![part(0, 0, &[vocab_size])], Input::Tokens);
     assert!(matches!(no_token, ComputeError::NoSuchToken { .. }), "{no_token}");

@@ -51,33 +51,6 @@ impl ToyCompute {
     fn is_last(&self) -> bool {
         self.layers.end().0 == self.n_layers
     }
-
-    fn check(&self, step: &Step, input: Input<'_>) -> Result<(), ComputeError> {
-        for part in &step.parts {
-            let (slot, position, context) = (part.slot.0, part.position, self.context);
-            let Some(layers) = self.cache.get(part.slot.idx()) else {
-                return Err(ComputeError::NoSuchSlot { slot, n_slots: self.cache.len() });
-            };
-            let held = layers[0].len();
-            if position as usize > held {
-                return Err(ComputeError::Gap { slot, held, position });
-            }
-            let end = position as usize + part.tokens.len();
-            if end > context.0 as usize {
-                return Err(ComputeError::ContextFull { slot, end, context });
-            }
-            if let Some(&token) = part.tokens.iter().find(|&&token| token as usize >= VOCAB_SIZE) {
-                return Err(ComputeError::NoSuchToken { token, vocab_size: VOCAB_SIZE });
-            }
-        }
-        match input {
-            Input::Hidden(hidden) if hidden.len() != step.n_rows() * HIDDEN_SIZE => {
-                let (got, n_rows) = (hidden.len(), step.n_rows());
-                Err(ComputeError::WrongInput { got, n_rows, hidden_size: HIDDEN_SIZE })
-            }
-            Input::Hidden(_) | Input::Tokens => Ok(()),
-        }
-    }
 }
 
 impl Compute for ToyCompute {
@@ -91,7 +64,7 @@ impl Compute for ToyCompute {
     }
 
     fn forward(&mut self, step: &Step, input: Input<'_>) -> Result<Output, ComputeError> {
-        self.check(step, input)?;
+        step.check(self.shape(), input, |slot| self.cache[slot.idx()][0].len())?;
         thread::sleep(self.step_time);
         let mut rows: Vec<u32> = match input {
             Input::Tokens => step.parts.iter().flat_map(|part| &part.tokens).map(|&token| mix(token, 1)).collect(),

@@ -1,0 +1,3 @@
+//! One file for each architecture.
+
+pub(crate) mod llama;
