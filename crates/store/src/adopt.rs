@@ -91,7 +91,7 @@ mod tests {
         let (_dir, cache, adopted) = adopt(b"GGUF and weights", "m-Q4_1.gguf");
         let model = adopted.expect("adopted");
         assert_eq!(model.id.as_str(), "org/name");
-        assert_eq!(cache.list().expect("models"), [model.clone()]);
+        assert_eq!(cache.list().expect("models"), std::slice::from_ref(&model));
         // sha256("GGUF and weights"), by `sha256sum`.
         let sha256 = "c3659ff24a54e2c23a2ad3e0ee81ecdd853bc02a1946514c427663c1d8c94dbb";
         let blob = fs::canonicalize(&model.files[0]).expect("a blob");

@@ -73,24 +73,24 @@ mod tests {
         (dir, cache)
     }
 
-    fn delete(cache: &HubCache, id: &str) -> Result<Bytes, StoreError> {
-        cache.delete(&id.parse().expect("an id"))
+    fn id(text: &str) -> ModelId {
+        text.parse().expect("an id")
     }
 
     #[test]
     fn the_last_model_takes_its_repository_along() {
         let (_dir, cache) = adopted(&[("a.gguf", "GGUF 1"), ("b.gguf", "GGUF 23")]);
-        assert_eq!(delete(&cache, "org/name:a.gguf").expect("deleted"), Bytes::new(6));
+        assert_eq!(cache.delete(&id("org/name:a.gguf")).expect("deleted"), Bytes::new(6));
         assert_eq!(cache.list().expect("models").len(), 1);
-        assert_eq!(delete(&cache, "org/name").expect("deleted"), Bytes::new(7));
+        assert_eq!(cache.delete(&id("org/name")).expect("deleted"), Bytes::new(7));
         assert!(!cache.dir().join("models--org--name").exists());
-        assert!(matches!(delete(&cache, "org/name"), Err(StoreError::NotHere { .. })));
+        assert!(matches!(cache.delete(&id("org/name")), Err(StoreError::NotHere { .. })));
     }
 
     #[test]
     fn bytes_that_something_else_shows_stay() {
         let (_dir, cache) = adopted(&[("a.gguf", "GGUF same"), ("b.gguf", "GGUF same")]);
-        assert_eq!(delete(&cache, "org/name:a.gguf").expect("deleted"), Bytes::ZERO);
+        assert_eq!(cache.delete(&id("org/name:a.gguf")).expect("deleted"), Bytes::ZERO);
         assert_eq!(cache.list().expect("models")[0].size, Bytes::new(9));
     }
 
@@ -100,7 +100,7 @@ mod tests {
         let folder = cache.folder(&"org/name".parse().expect("a repository"));
         let snapshot = folder.path().join("snapshots").join(folder.main_commit().expect("main").as_str());
         fs::write(snapshot.join("tokenizer.json"), "{}").expect("another program's file");
-        delete(&cache, "org/name").expect("deleted");
+        cache.delete(&id("org/name")).expect("deleted");
         assert!(snapshot.join("tokenizer.json").exists());
         assert_eq!(cache.list().expect("models"), []);
     }
@@ -113,7 +113,7 @@ mod tests {
         let pointer = cache.find(&"org/name".parse().expect("an id")).expect("found").files.remove(0);
         fs::remove_file(&pointer).expect("removed");
         std::os::unix::fs::symlink(&outside, &pointer).expect("a link");
-        assert_eq!(delete(&cache, "org/name").expect("deleted"), Bytes::ZERO);
+        assert_eq!(cache.delete(&id("org/name")).expect("deleted"), Bytes::ZERO);
         assert!(outside.exists());
     }
 }

@@ -57,7 +57,9 @@ impl Hub {
         on_progress(Progress { done: total, total });
         self.name(&repo, commit, remotes).await?;
         let id = format!("{repo}:{}", chosen.name());
-        let id = id.parse().map_err(|_| StoreError::NotHere { model: model.clone(), folder: self.cache.dir().to_owned() })?;
+        let id = id
+            .parse()
+            .map_err(|_| StoreError::NotHere { model: model.clone(), folder: self.cache.dir().to_owned() })?;
         self.find(id).await
     }
 
@@ -198,10 +200,7 @@ fn choose(repo: &RepoId, wanted: Option<&RepoFile>, files: Vec<RepoFile>) -> Res
 }
 
 /// Writes what comes until no more does. When the download is dropped, so is the sender, and this ends.
-fn write(
-    mut partial: Box<Partial>,
-    mut waiting: mpsc::Receiver<impl AsRef<[u8]>>,
-) -> Result<Box<Partial>, StoreError> {
+fn write(mut partial: Box<Partial>, mut waiting: mpsc::Receiver<impl AsRef<[u8]>>) -> Result<Box<Partial>, StoreError> {
     while let Some(chunk) = waiting.blocking_recv() {
         match partial.append(chunk.as_ref()) {
             Ok(()) => {}
@@ -227,7 +226,11 @@ async fn blocking_infallible<T: Send + 'static>(work: impl FnOnce() -> T + Send 
 
 /// The runtime is ending, or a bug: neither leaves anything to go on with.
 fn task_failed(error: &tokio::task::JoinError) -> StoreError {
-    StoreError::Disk { action: "finish work on", path: "the cache".into(), source: std::io::Error::other(error.to_string()) }
+    StoreError::Disk {
+        action: "finish work on",
+        path: "the cache".into(),
+        source: std::io::Error::other(error.to_string()),
+    }
 }
 
 #[cfg(test)]
@@ -260,7 +263,12 @@ mod tests {
     }
 
     async fn download(hub: &Hub, id: &str) -> Result<StoredModel, StoreError> {
-        hub.download(&id.parse().expect("an id"), |_| {}).await
+        let id = model(id);
+        hub.download(&id, |_| {}).await
+    }
+
+    fn model(id: &str) -> ModelId {
+        id.parse().expect("an id")
     }
 
     #[tokio::test]

@@ -96,7 +96,9 @@ impl Hint for StoreError {
             Self::NoFile { repo, has, .. } => {
                 has.iter().take(NAMES_SHOWN_MAX).map(|file| format!("it has `{repo}:{file}`")).collect()
             }
-            Self::NoGguf { repo } => vec![format!("look for a GGUF build of it: search `{} GGUF` on the hub", repo.name())],
+            Self::NoGguf { repo } => {
+                vec![format!("look for a GGUF build of it: search `{} GGUF` on the hub", repo.name())]
+            }
             Self::NotAllowed { repo, token: TokenState::Absent } => vec![
                 "check the name: the hub answers the same for a repository that does not exist".to_owned(),
                 format!("if it is gated, ask for access at huggingface.co/{repo} and set `HF_TOKEN`"),
@@ -106,7 +108,10 @@ impl Hint for StoreError {
             }
             Self::Hub { .. } => vec!["try again in a minute; what was already downloaded is kept".to_owned()],
             Self::WrongBytes { .. } => {
-                vec!["try again: the bad bytes were thrown away; a proxy between here and the hub may alter them".to_owned()]
+                vec![
+                    "try again: the bad bytes were thrown away; a proxy between here and the hub may alter them"
+                        .to_owned(),
+                ]
             }
             Self::Locked { .. } => vec!["wait for the other program to finish, or end it".to_owned()],
         }

@@ -47,8 +47,8 @@ pub(crate) fn preferred(models: &[GgufModel]) -> Option<&GgufModel> {
 /// Best first. Q4_K_M leads as the usual balance of size and quality; then other 4-bit kinds; then more bits, which
 /// cost memory; then fewer, which cost sense; unquantised last, as nobody who wanted those leaves it to us.
 const QUANTISATIONS_PREFERRED: [&str; 24] = [
-    "Q4_K_M", "Q4_K_S", "Q4_0", "Q4_1", "IQ4_NL", "IQ4_XS", "Q5_K_M", "Q5_K_S", "Q5_0", "Q5_1", "Q6_K", "Q8_0", "Q3_K_L",
-    "Q3_K_M", "Q3_K_S", "IQ3_M", "IQ3_S", "Q2_K", "IQ2_M", "Q4_K", "BF16", "F16", "F32", "FP16",
+    "Q4_K_M", "Q4_K_S", "Q4_0", "Q4_1", "IQ4_NL", "IQ4_XS", "Q5_K_M", "Q5_K_S", "Q5_0", "Q5_1", "Q6_K", "Q8_0",
+    "Q3_K_L", "Q3_K_M", "Q3_K_S", "IQ3_M", "IQ3_S", "Q2_K", "IQ2_M", "Q4_K", "BF16", "F16", "F32", "FP16",
 ];
 
 fn quantisation_rank(name: &str) -> usize {

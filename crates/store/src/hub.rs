@@ -86,18 +86,25 @@ impl Hub {
         let commit = found.sha.as_deref().and_then(|sha| sha.parse().ok());
         let commit = commit.ok_or_else(|| hub_error(repo, "it names no commit"))?;
         // Names that are no plain paths cannot be models; they are passed over, not refused, since they do no harm.
-        let files = found.siblings.unwrap_or_default().iter().filter_map(|entry| entry.rfilename.parse().ok()).collect();
+        let files =
+            found.siblings.unwrap_or_default().iter().filter_map(|entry| entry.rfilename.parse().ok()).collect();
         Ok(Listing { commit, files })
     }
 
     /// Asks for a file's blob name and size, without its bytes.
-    pub(crate) async fn look_up(&self, repo: &RepoId, commit: &Commit, file: &RepoFile) -> Result<RemoteFile, StoreError> {
+    pub(crate) async fn look_up(
+        &self,
+        repo: &RepoId,
+        commit: &Commit,
+        file: &RepoFile,
+    ) -> Result<RemoteFile, StoreError> {
         let address = format!("{}/{repo}/resolve/{}/{file}", self.options.endpoint, commit.as_str());
         let mut url = Url::parse(&address).map_err(|error| hub_error(repo, error))?;
         for _ in 0..REDIRECTS_MAX {
             let response = self.head_once(repo, url.clone()).await?;
             let headers = response.headers();
-            let blob = header(headers, "x-linked-etag").or_else(|| header(headers, ETAG.as_str())).and_then(blob_of_etag);
+            let blob =
+                header(headers, "x-linked-etag").or_else(|| header(headers, ETAG.as_str())).and_then(blob_of_etag);
             let size = header(headers, "x-linked-size").or_else(|| header(headers, "content-length"));
             if let (Some(blob), Some(Ok(size))) = (blob, size.map(str::parse)) {
                 return Ok(RemoteFile { file: file.clone(), blob, size });
@@ -116,11 +123,11 @@ impl Hub {
         commit: &Commit,
         remote: &RemoteFile,
         start: u64,
-    ) -> Result<impl Stream<Item = Result<impl AsRef<[u8]> + Send + 'static, StoreError>> + Send + Unpin, StoreError> {
+    ) -> Result<impl Stream<Item = Result<impl AsRef<[u8]> + Send + 'static, StoreError>> + Send + Unpin, StoreError>
+    {
         let repository = self.repository(repo);
         let request = repository.download_file_stream().filename(remote.file.as_str()).revision(commit.as_str());
-        let (_, stream) =
-            request.range(start..remote.size).send().await.map_err(|error| self.explain(repo, error))?;
+        let (_, stream) = request.range(start..remote.size).send().await.map_err(|error| self.explain(repo, error))?;
         let (hub, repo) = (self.clone(), repo.clone());
         Ok(stream.map(move |chunk| chunk.map_err(|error| hub.explain(&repo, error))))
     }
@@ -143,9 +150,10 @@ impl Hub {
         self.client.model(repo.org(), repo.name())
     }
 
-    /// What an error of the hub means to whoever asked for a model.
+    /// What an error of the hub means to whoever asked for a model. The enum is not ours and open to growth: what is
+    /// not known by name here is told in its own words.
+    #[expect(clippy::wildcard_enum_match_arm)]
     fn explain(&self, repo: &RepoId, error: HFError) -> StoreError {
-        // Not our enum, and open to growth: what is not known by name is told in its own words.
         match error {
             HFError::RepoNotFound { .. } => StoreError::NoRepo { repo: repo.clone() },
             HFError::AuthRequired { .. } | HFError::Forbidden { .. } => self.not_allowed(repo),

@@ -141,7 +141,9 @@ pub(crate) fn files_of(cache: &HubCache, model: &ModelId) -> Result<(RepoId, Vec
         let here = candidate.stored(&folder, &repo, 1)?;
         (here.files == found.files).then_some(candidate.model.parts)
     });
-    parts.map(|parts| (repo, parts)).ok_or_else(|| StoreError::NotHere { model: model.clone(), folder: cache.dir.clone() })
+    parts
+        .map(|parts| (repo, parts))
+        .ok_or_else(|| StoreError::NotHere { model: model.clone(), folder: cache.dir.clone() })
 }
 
 #[cfg(test)]
@@ -166,8 +168,8 @@ mod tests {
         (dir, cache)
     }
 
-    fn find(cache: &HubCache, id: &str) -> Result<StoredModel, StoreError> {
-        cache.find(&id.parse().expect("an id"))
+    fn id(text: &str) -> ModelId {
+        text.parse().expect("an id")
     }
 
     #[test]
@@ -182,10 +184,10 @@ mod tests {
         let shown: Vec<_> = models.iter().map(|model| (model.id.as_str(), model.size.as_u64())).collect();
         assert_eq!(shown, [("org/one", 5), ("org/two:two-Q4_0.gguf", 2), ("org/two:two-Q8_0.gguf", 1)]);
         for model in &models {
-            assert_eq!(&find(&cache, model.id.as_str()).expect("found by its id"), model);
+            assert_eq!(&cache.find(&model.id).expect("found by its id"), model);
         }
-        assert_eq!(find(&cache, "org/two").expect("the usual one").id.as_str(), "org/two:two-Q4_0.gguf");
-        assert_eq!(find(&cache, "org/one:one-Q4_1.gguf").expect("also by file").id.as_str(), "org/one");
+        assert_eq!(cache.find(&id("org/two")).expect("the usual one").id.as_str(), "org/two:two-Q4_0.gguf");
+        assert_eq!(cache.find(&id("org/one:one-Q4_1.gguf")).expect("also by file").id.as_str(), "org/one");
     }
 
     #[test]
@@ -205,7 +207,7 @@ mod tests {
             ("org/big", NEW, "big-00002-of-00002.gguf", "22"),
             ("org/big", NEW, "big-00001-of-00002.gguf", "1"),
         ]);
-        let model = find(&cache, "org/big").expect("the model");
+        let model = cache.find(&id("org/big")).expect("the model");
         assert_eq!((model.files.len(), model.size), (2, Bytes::new(3)));
         assert!(model.files[0].ends_with("big-00001-of-00002.gguf"));
     }
@@ -214,9 +216,9 @@ mod tests {
     fn what_is_not_here_is_said_with_a_way_out() {
         let (_dir, cache) = cache(&[]);
         assert_eq!(HubCache::new(cache.dir().join("no such folder")).list().expect("nothing"), []);
-        let error = find(&cache, "org/name").expect_err("nothing is here");
+        let error = cache.find(&id("org/name")).expect_err("nothing is here");
         assert!(matches!(error, StoreError::NotHere { .. }), "{error}");
-        assert!(matches!(find(&cache, "name"), Err(StoreError::BadName(_))));
+        assert!(matches!(cache.find(&id("name")), Err(StoreError::BadName(_))));
     }
 
     #[test]

@@ -76,8 +76,7 @@ impl RepoFolder {
     /// Snapshots on disk, that of `main` first.
     pub fn commits(&self) -> Vec<Commit> {
         let entries = fs::read_dir(self.path().join("snapshots")).into_iter().flatten().flatten();
-        let mut commits: Vec<Commit> =
-            entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+        let mut commits: Vec<Commit> = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
         let main = self.main_commit();
         commits.sort_by_key(|commit| (Some(commit) != main.as_ref(), commit.clone()));
         commits
@@ -115,7 +114,9 @@ impl RepoFolder {
         let pointer = self.pointer(commit, file);
         create_parent(&pointer)?;
         match fs::remove_file(&pointer) {
-            Err(error) if error.kind() != ErrorKind::NotFound => return Err(StoreError::disk("replace", &pointer)(error)),
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                return Err(StoreError::disk("replace", &pointer)(error));
+            }
             Ok(()) | Err(_) => {}
         }
         link(&self.blob(blob), file, blob, &pointer)

@@ -66,9 +66,7 @@ pub fn default_cache_dir() -> PathBuf {
 }
 
 fn cache_dir(var: &Vars<'_>) -> PathBuf {
-    path(var, "HF_HUB_CACHE")
-        .or_else(|| path(var, "HUGGINGFACE_HUB_CACHE"))
-        .unwrap_or_else(|| hf_home(var).join("hub"))
+    path(var, "HF_HUB_CACHE").or_else(|| path(var, "HUGGINGFACE_HUB_CACHE")).unwrap_or_else(|| hf_home(var).join("hub"))
 }
 
 fn hf_home(var: &Vars<'_>) -> PathBuf {
@@ -81,7 +79,8 @@ fn token(var: &Vars<'_>) -> Option<Token> {
     if text(var, "HF_HUB_DISABLE_IMPLICIT_TOKEN").is_some_and(|value| is_on(&value)) {
         return None;
     }
-    let file = || std::fs::read_to_string(path(var, "HF_TOKEN_PATH").unwrap_or_else(|| hf_home(var).join("token"))).ok();
+    let file =
+        || std::fs::read_to_string(path(var, "HF_TOKEN_PATH").unwrap_or_else(|| hf_home(var).join("token"))).ok();
     let token = text(var, "HF_TOKEN").or_else(file)?.trim().to_owned();
     (!token.is_empty()).then_some(Token(token))
 }

@@ -32,20 +32,9 @@ pub(crate) struct Partial {
     name: String,
     size: u64,
     expected: BlobId,
-    hash: HashSoFar,
+    /// Of the bytes so far; `None` for a blob that is not named by its SHA-256 and cannot be checked.
+    hash: Option<Sha256>,
     len: u64,
-}
-
-/// The hash of the bytes so far. Only files named by SHA-256 can be checked.
-enum HashSoFar {
-    Sha256(Sha256),
-    Uncheckable,
-}
-
-impl HashSoFar {
-    fn new(expected: &BlobId) -> Self {
-        if expected.sha256().is_some() { Self::Sha256(Sha256::new()) } else { Self::Uncheckable }
-    }
 }
 
 /// What there is of a blob.
@@ -72,8 +61,8 @@ impl Partial {
             file.set_len(0).map_err(StoreError::disk("write", &path))?;
             len = 0;
         }
-        let mut hash = HashSoFar::new(blob);
-        if let HashSoFar::Sha256(hash) = &mut hash {
+        let mut hash = blob.sha256().map(|_| Sha256::new());
+        if let Some(hash) = &mut hash {
             hash_rest(&mut file, &path, hash)?;
         }
         file.seek(SeekFrom::End(0)).map_err(StoreError::disk("read", &path))?;
@@ -96,7 +85,7 @@ impl Partial {
             return Err(StoreError::WrongBytes { file: self.name.clone(), expected, got });
         }
         self.file.write_all(bytes).map_err(StoreError::disk("write", &self.path))?;
-        if let HashSoFar::Sha256(hash) = &mut self.hash {
+        if let Some(hash) = &mut self.hash {
             hash.update(bytes);
         }
         self.len = len;
@@ -107,18 +96,14 @@ impl Partial {
     pub fn restart(&mut self) -> Result<(), StoreError> {
         self.file.set_len(0).map_err(StoreError::disk("write", &self.path))?;
         self.file.seek(SeekFrom::Start(0)).map_err(StoreError::disk("write", &self.path))?;
-        self.hash = HashSoFar::new(&self.expected);
+        self.hash = self.expected.sha256().map(|_| Sha256::new());
         self.len = 0;
         Ok(())
     }
 
     /// Checks all the bytes and gives them their name. Wrong bytes are thrown away.
     pub fn finish(mut self) -> Result<(), (Box<Self>, StoreError)> {
-        let hash = std::mem::replace(&mut self.hash, HashSoFar::Uncheckable);
-        let got = match hash {
-            HashSoFar::Sha256(hash) => hash.finish(),
-            HashSoFar::Uncheckable => self.expected.as_str().to_owned(),
-        };
+        let got = self.hash.take().map_or_else(|| self.expected.as_str().to_owned(), Sha256::finish);
         if got != self.expected.as_str() {
             let expected = format!("sha256 {}", self.expected.as_str());
             let wrong = StoreError::WrongBytes { file: self.name.clone(), expected, got };
