@@ -16,8 +16,7 @@ use engine::{GenerationError, StageCommand, StageReport, TokenEvent};
 use futures::Stream;
 use tokio::sync::mpsc;
 
-pub use remote::{RemoteError, serve_stream};
-pub(crate) use remote::open_remote;
+pub(crate) use remote::{open_remote, serve_remote};
 pub use totals::GenerationTotals;
 
 /// Events that may wait for a caller. At 200 tokens a second it is 20 s of a client that reads nothing: then the

@@ -1,19 +1,14 @@
-//! A generation whose head is another node: the request goes there over one stream of the secure channel, the
-//! events come back on it.
-//!
-//! Both directions carry JSON values, each behind its length as four bytes, big-endian.
+//! A generation whose head is another node: the request goes there as one frame of a stream of the secure channel,
+//! the events come back as one frame each.
 
 use domain::{DeploymentId, NodeId, Rank};
-use engine::{GenerationError, GenerationRequest, RANK_LINE_BYTES_MAX, TokenEvent};
+use engine::{BadRequest, GenerationError, GenerationRequest, TokenEvent};
 use futures::StreamExt;
-use quinn::{RecvStream, SendStream};
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
 use super::{EVENTS_WAITING_MAX, Generation};
-
-/// One event: a token's text with 20 likeliest others and their bytes, with room.
-const EVENT_BYTES_MAX: usize = 256 << 10;
+use crate::secure::{FRAME_MAX, FrameError, NetStream};
 
 /// What is asked of the head's node.
 #[derive(Serialize, Deserialize)]
@@ -24,35 +19,30 @@ struct RemoteRequest {
 
 type Event = Result<TokenEvent, GenerationError>;
 
-/// Why a stream could not be served or read.
-#[derive(Debug, thiserror::Error)]
-pub enum RemoteError {
-    #[error("the stream was cut: {0}")]
-    Cut(String),
-    #[error("a message of {len} bytes is over the limit of {max}")]
-    Long { len: usize, max: usize },
-    #[error("not a message: {0}")]
-    Malformed(#[from] serde_json::Error),
-}
-
-/// Asks `head` over a stream that was opened to it. `name` is what people call it.
+/// Asks `head`, which people call `name`, over a stream that was opened to it.
 pub(crate) async fn open_remote(
-    (mut send, mut recv): (SendStream, RecvStream),
-    (head, name): (NodeId, String),
+    stream: NetStream,
+    head: NodeId,
+    name: String,
     deployment: DeploymentId,
     request: GenerationRequest,
 ) -> Result<Generation, GenerationError> {
-    let lost = move |cause: String| GenerationError::RankLost { rank: Rank::HEAD, node: head, name: name.clone(), cause };
-    write(&mut send, &RemoteRequest { deployment, request }, RANK_LINE_BYTES_MAX)
-        .await
-        .map_err(|error| lost(error.to_string()))?;
+    let NetStream { mut send, mut recv, .. } = stream;
+    let lost =
+        move |cause: String| GenerationError::RankLost { rank: Rank::HEAD, node: head, name: name.clone(), cause };
+    match send.write_json(&RemoteRequest { deployment, request }).await {
+        Ok(()) => {}
+        Err(FrameError::TooLong { len, len_max }) => return Err(too_long(len, len_max)),
+        Err(error) => return Err(lost(error.to_string())),
+    }
     let (events, receiver) = mpsc::channel(EVENTS_WAITING_MAX);
     let reader = tokio::spawn(async move {
         // The sending half stays open while somebody reads: its end tells the head to stop.
         let _open = send;
         loop {
-            let event = match read::<Event>(&mut recv, EVENT_BYTES_MAX).await {
-                Ok(event) => event,
+            let event = match recv.read_json::<Event>().await {
+                Ok(Some(event)) => event,
+                Ok(None) => Err(lost("it ended the answer in the middle".to_owned())),
                 Err(error) => Err(lost(error.to_string())),
             };
             let last = matches!(event, Err(_) | Ok(TokenEvent::Finished { .. }));
@@ -65,50 +55,43 @@ pub(crate) async fn open_remote(
     Ok(Generation { events: receiver, on_drop: Some(Box::new(move || abort.abort())) })
 }
 
+fn too_long(len: usize, len_max: usize) -> GenerationError {
+    GenerationError::BadRequest(BadRequest {
+        field: "messages".to_owned(),
+        expected: format!("at most {len_max} bytes as JSON where the head is another machine"),
+        got: format!("{len} bytes"),
+    })
+}
+
 /// Serves one stream that another node opened: `start` begins the generation on this node's own rank.
-pub async fn serve_stream(
-    (mut send, mut recv): (SendStream, RecvStream),
+pub(crate) async fn serve_remote(
+    stream: NetStream,
     start: impl FnOnce(DeploymentId, GenerationRequest) -> Result<Generation, GenerationError>,
-) -> Result<(), RemoteError> {
-    let RemoteRequest { deployment, request } = read(&mut recv, RANK_LINE_BYTES_MAX).await?;
+) -> Result<(), FrameError> {
+    let NetStream { mut send, mut recv, .. } = stream;
+    let Some(RemoteRequest { deployment, request }) = recv.read_json().await? else { return Ok(()) };
     let mut generation = match start(deployment, request) {
         Ok(generation) => generation,
-        Err(error) => return write(&mut send, &Event::Err(error), EVENT_BYTES_MAX).await,
+        Err(error) => {
+            send.write_json(&Event::Err(error)).await?;
+            send.finish_and_wait().await;
+            return Ok(());
+        }
     };
-    let mut probe = [0; 1];
+    // The asking node sends nothing more: whatever comes is its end, and drops the generation.
+    let mut gone = std::pin::pin!(recv.read());
     loop {
         tokio::select! {
             event = generation.next() => match event {
-                Some(event) => write(&mut send, &event, EVENT_BYTES_MAX).await?,
+                Some(event) => send.write_json(&event).await?,
                 None => break,
             },
-            // The asking node sends nothing more: whatever comes is its end, and drops the generation.
-            _ = recv.read(&mut probe) => return Ok(()),
+            _ = &mut gone => return Ok(()),
         }
     }
-    // The last event must be on its way before the stream goes.
-    if send.finish().is_ok() {
-        let _ = send.stopped().await;
-    }
+    send.finish_and_wait().await;
     Ok(())
 }
 
-async fn write<T: Serialize>(send: &mut SendStream, value: &T, max: usize) -> Result<(), RemoteError> {
-    let json = serde_json::to_vec(value)?;
-    let len = json.len();
-    let prefix = u32::try_from(len).ok().filter(|_| len <= max).ok_or(RemoteError::Long { len, max })?;
-    send.write_all(&prefix.to_be_bytes()).await.map_err(|error| RemoteError::Cut(error.to_string()))?;
-    send.write_all(&json).await.map_err(|error| RemoteError::Cut(error.to_string()))
-}
-
-async fn read<T: DeserializeOwned>(recv: &mut RecvStream, max: usize) -> Result<T, RemoteError> {
-    let mut prefix = [0; 4];
-    recv.read_exact(&mut prefix).await.map_err(|error| RemoteError::Cut(error.to_string()))?;
-    let len = u32::from_be_bytes(prefix) as usize;
-    if len > max {
-        return Err(RemoteError::Long { len, max });
-    }
-    let mut json = vec![0; len];
-    recv.read_exact(&mut json).await.map_err(|error| RemoteError::Cut(error.to_string()))?;
-    Ok(serde_json::from_slice(&json)?)
-}
+/// The longest event must fit a frame: a token's text with 20 likeliest others and their bytes does, by far.
+const _: () = assert!(FRAME_MAX >= 256 << 10);
