@@ -2,8 +2,8 @@
 //!
 //! Every frame of a direction is numbered, so a lost, repeated or swapped one is noticed. Data frames also need
 //! credit: each end counts how many it is ready to take and says so in every frame it sends ([`Kind::Credit`]
-//! when it has no other to send). A carrier with slots keeps [`WINDOW_FRAMES`] of them posted for data and
-//! [`CONTROL_FRAMES`] more for frames that need no credit.
+//! when it has no other to send). A carrier with slots keeps `WINDOW_FRAMES` of them posted for data and
+//! `CONTROL_FRAMES` more for frames that need no credit.
 
 use std::collections::VecDeque;
 
@@ -111,8 +111,8 @@ impl Flow {
             return Err(Corruption::Sequence { expected: self.frames_in, found: header.seq }.into());
         }
         self.frames_in += 1;
-        let most = self.data_out + WINDOW_FRAMES + INBOX_FRAMES_MAX;
-        if header.granted < self.allowed || header.granted > most {
+        // However much it keeps, it can only keep what was sent.
+        if header.granted < self.allowed || header.granted > self.data_out + WINDOW_FRAMES {
             return Err(Corruption::Credit { granted: header.granted, before: self.allowed }.into());
         }
         self.allowed = header.granted;

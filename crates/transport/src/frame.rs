@@ -256,7 +256,7 @@ mod tests {
         encode(Header { kind: Kind::Last, seq: 0x0102, granted: 64 }, b"hi", &mut frame);
         let hex: String = frame.iter().map(|byte| format!("{byte:02x}")).collect();
         let crc = crc32c::crc32c_append(crc32c::crc32c(&frame[..28]), b"hi");
-        let fields = "4d43524d01040000020100000000000040000000000000000200000";
+        let fields = "4d43524d010400000201000000000000400000000000000002000000";
         assert!(hex.starts_with(fields), "{hex}");
         assert_eq!(frame[28..32], crc.to_le_bytes());
         assert_eq!(&frame[32..], b"hi");

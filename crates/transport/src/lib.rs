@@ -1,6 +1,6 @@
 //! Bytes between ranks: who the other end is, and whole messages to and from it.
 //!
-//! One frame format, one flow control, several carriers. [`frame`] and [`flow`] decide what is sent and what is
+//! One frame format, one flow control, several carriers. `frame` and `flow` decide what is sent and what is
 //! believed, without doing any I/O; a [`Carrier`] moves frames and knows nothing of messages; [`FramedLink`] is the
 //! [`Link`] made of both. Everything blocks, within a [`Wait`].
 //!
@@ -31,4 +31,4 @@ pub use link::{CarrierKind, Link, MESSAGE_MAX};
 pub use mem::{MemCarrier, MemLink, mem_pair};
 pub use tcp::{DATA_ALPN, Expect, TcpCarrier, TcpLink, TcpListener, tcp_connect};
 pub use verbs::rdma_devices;
-pub use wait::{Cancel, PARK_MAX, Stopped, Wait};
+pub use wait::{Cancel, LIMIT_MAX, PARK_MAX, Stopped, Wait};

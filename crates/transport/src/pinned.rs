@@ -7,9 +7,7 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, verify_tls13_signature_with_raw_key};
 use rustls::pki_types::{CertificateDer, ServerName, SubjectPublicKeyInfoDer, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
-use rustls::{
-    CertificateError, DigitallySignedStruct, DistinguishedName, Error, OtherError, PeerIncompatible, SignatureScheme,
-};
+use rustls::{CertificateError, DigitallySignedStruct, DistinguishedName, Error, OtherError, SignatureScheme};
 
 use crate::identity::{Peers, node_of};
 
@@ -62,7 +60,7 @@ pub(crate) fn unknown_key(error: &Error) -> Option<NodeId> {
 }
 
 fn no_tls12() -> Error {
-    PeerIncompatible::Tls13RequiredForQuic.into()
+    Error::General("TLS 1.2 is not spoken here".to_owned())
 }
 
 impl ServerCertVerifier for PinnedPeers {

@@ -16,9 +16,9 @@ impl Wait {
         Self { deadline, cancel }
     }
 
-    /// Ends `limit` from now, or when `cancel` is called.
+    /// Ends `limit` from now, or when `cancel` is called. A limit beyond [`LIMIT_MAX`] is cut to it.
     pub fn within(limit: Duration, cancel: &Cancel) -> Self {
-        Self::until(Instant::now() + limit, cancel.clone())
+        Self::until(Instant::now() + limit.min(LIMIT_MAX), cancel.clone())
     }
 
     /// Whether the call may go on.
@@ -59,6 +59,9 @@ impl Cancel {
     }
 }
 
+/// The longest limit: a month, so that no clock overflows. Nothing waits that long; a longer limit means "for ever".
+pub const LIMIT_MAX: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
 /// The longest a call sleeps before it looks at its deadline and its cancel switch again. Short enough that
 /// stopping an answer feels immediate, long enough that an idle rank costs 40 wake-ups a second and no more.
 pub const PARK_MAX: Duration = Duration::from_millis(25);
@@ -72,7 +75,8 @@ mod tests {
         let cancel = Cancel::new();
         assert_eq!(Wait::within(Duration::from_secs(60), &cancel).check(), Ok(()));
         assert_eq!(Wait::within(Duration::ZERO, &cancel).check(), Err(Stopped::Deadline));
-        let wait = Wait::within(Duration::from_secs(60), &cancel);
+        let wait = Wait::within(Duration::MAX, &cancel);
+        assert_eq!(wait.check(), Ok(()));
         cancel.cancel();
         assert_eq!(wait.check(), Err(Stopped::Cancelled), "a clone of the switch is the same switch");
     }

@@ -31,11 +31,13 @@ pub struct TcpCarrier {
     /// Decrypted bytes; the frame last taken is `plain[taken]`, what is behind it is still to come.
     plain: Vec<u8>,
     taken: Range<usize>,
-    input: Input,
+    input: Direction,
+    output: Direction,
 }
 
+/// Whether anything more can come, or go.
 #[derive(PartialEq, Eq)]
-enum Input {
+enum Direction {
     Open,
     Ended,
 }
@@ -61,7 +63,8 @@ impl TcpCarrier {
             unread: 0..0,
             plain: Vec::with_capacity(2 * SLOT_BYTES),
             taken: 0..0,
-            input: Input::Open,
+            input: Direction::Open,
+            output: Direction::Open,
         })
     }
 
@@ -72,7 +75,7 @@ impl TcpCarrier {
     /// What to wait for before another call can do more.
     pub(super) fn poll_fd(&self) -> PollFd<'_> {
         let mut interest = PollFlags::IN;
-        if self.tls.wants_write() {
+        if self.output == Direction::Open && self.tls.wants_write() {
             interest |= PollFlags::OUT;
         }
         PollFd::new(&self.socket, interest)
@@ -96,7 +99,7 @@ impl TcpCarrier {
         if self.unread.is_empty() {
             match self.socket.read(&mut self.received) {
                 Ok(0) => {
-                    self.input = Input::Ended;
+                    self.input = Direction::Ended;
                     return Ok(Progress::None);
                 }
                 Ok(n_bytes) => self.unread = 0..n_bytes,
@@ -120,7 +123,7 @@ impl TcpCarrier {
         self.plain.resize(start + state.plaintext_bytes_to_read(), 0);
         self.tls.reader().read_exact(&mut self.plain[start..]).map_err(broken)?;
         if state.peer_has_closed() {
-            self.input = Input::Ended;
+            self.input = Direction::Ended;
         }
         if self.tls.wants_write() {
             self.flush()?;
@@ -171,10 +174,10 @@ impl Carrier for TcpCarrier {
                 Err(FrameError::OtherVersion { theirs }) => return Err(CarrierError::OtherVersion { theirs }),
                 Err(FrameError::Corrupt(cause)) => return Err(CarrierError::Corrupt(cause)),
             }
-            if self.input == Input::Ended {
+            if self.input == Direction::Ended {
                 return Err(CarrierError::Ended);
             }
-            if self.read_more()? == Progress::None && self.input == Input::Open {
+            if self.read_more()? == Progress::None && self.input == Direction::Open {
                 return Ok(None);
             }
         }
@@ -185,6 +188,7 @@ impl Carrier for TcpCarrier {
     }
 
     fn finish(&mut self) {
+        self.output = Direction::Ended;
         self.tls.send_close_notify();
         // The other end has what matters already, or is past caring.
         let _ = self.flush();

@@ -176,7 +176,8 @@ impl Caller {
     }
 
     fn hear_greeting(&mut self, expect: &Expect) -> Heard {
-        let taken = match self.carrier.take() {
+        let arrived = self.carrier.flush().and_then(|_| self.carrier.take());
+        let taken = match arrived {
             Ok(None) => return Heard::More,
             Ok(Some(frame)) => self.flow.take(frame).ok(),
             Err(CarrierError::Tls(error)) => {
