@@ -1,3 +1,4 @@
+// Run from the top of the repository (`npm run lint`), since the browser specs lie in `tests/ui`.
 // Lints, and the three tiers of `src`: parts know no domain, domains do not know each other, views compose.
 import js from '@eslint/js';
 import svelte from 'eslint-plugin-svelte';
@@ -17,7 +18,7 @@ const DOMAINS = ['topology', 'models', 'chat', 'settings'];
 const TAURI = '^@tauri-apps/';
 
 export default ts.config(
-  { ignores: ['dist/', 'src/api/types.gen.ts'] },
+  { ignores: ['ui/dist/', 'ui/src/api/types.gen.ts'] },
   js.configs.recommended,
   ts.configs.strict,
   svelte.configs.recommended,
@@ -39,28 +40,28 @@ export default ts.config(
       parserOptions: { parser: ts.parser, extraFileExtensions: ['.svelte'], svelteConfig },
     },
   },
-  { files: ['scripts/**'], rules: { 'no-console': 'off' } },
+  { files: ['ui/scripts/**'], rules: { 'no-console': 'off' } },
   tier(
-    ['src/**'],
+    ['ui/src/**'],
     TAURI,
     'Only host/host-tauri.ts speaks to Tauri; ask for it in host/host.ts instead.',
   ),
   tier(
-    ['src/parts/**'],
+    ['ui/src/parts/**'],
     `${TAURI}|/(api|state|host|views|${DOMAINS.join('|')})/`,
     'A part knows no domain: give it values and callbacks.',
   ),
   ...DOMAINS.map((domain) =>
     tier(
-      [`src/${domain}/**`],
+      [`ui/src/${domain}/**`],
       `${TAURI}|/(state|views|${DOMAINS.filter((other) => other !== domain).join('|')})/`,
       'A domain is given view values by a view; it reads no store and no other domain.',
     ),
   ),
   tier(
-    ['src/api/**', 'src/state/**'],
+    ['ui/src/api/**', 'ui/src/state/**'],
     `${TAURI}|/(parts|views|${DOMAINS.join('|')})/`,
     'State knows nothing of what draws it.',
   ),
-  { files: ['src/host/host-tauri.ts'], rules: { 'no-restricted-imports': 'off' } },
+  { files: ['ui/src/host/host-tauri.ts'], rules: { 'no-restricted-imports': 'off' } },
 );

@@ -21,5 +21,9 @@ export default defineConfig({
     include: ['src/**/*.test.ts'],
     setupFiles: ['src/testing/setup.ts'],
     restoreMocks: true,
+    unstubGlobals: true,
+    // Setting up a page per file took ten times as long as the tests; each test cleans up after itself.
+    isolate: false,
+    pool: 'threads',
   },
 });

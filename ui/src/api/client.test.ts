@@ -24,7 +24,12 @@ test('names are escaped in addresses', async () => {
 });
 
 test.each([
-  ['a refusal in the node’s words', 400, '{"error":{"message":"too big","code":"no_plan","hints":["h"]}}', 'no_plan'],
+  [
+    'a refusal in the node’s words',
+    400,
+    '{"error":{"message":"too big","code":"no_plan","hints":["h"]}}',
+    'no_plan',
+  ],
   ['a refusal without words', 502, '<html>', 'unexpected_answer'],
   ['a token that is no longer good', 401, '', 'unauthorised'],
 ])('%s becomes an error with a code', async (_name, status, body, code) => {

@@ -16,7 +16,9 @@ const TEXT = [
 const all = ({ done, tail }: Blocks): Block[] => [...done, ...tail];
 const shown = (blocks: Blocks) =>
   all(blocks).map((block) =>
-    block.kind === 'code' ? ['code', block.lang, block.code] : [block.token.type, block.token.raw.trim()],
+    block.kind === 'code'
+      ? ['code', block.lang, block.code]
+      : [block.token.type, block.token.raw.trim()],
   );
 
 test('text that grows by any piece ends as the same blocks as the whole', () => {

@@ -28,7 +28,10 @@ export function draggable(drag: Drag): Attachment<HTMLElement> {
       drag.oncancel();
     };
     const onpointerdown = (event: PointerEvent) => {
-      if (event.button === 0) origin = { x: event.clientX, y: event.clientY };
+      if (event.button !== 0) return;
+      origin = { x: event.clientX, y: event.clientY };
+      // From the first moment: a quick hand leaves the handle between two events.
+      handle.setPointerCapture(event.pointerId);
     };
     const onpointermove = (event: PointerEvent) => {
       if (origin === null) return;
@@ -36,7 +39,6 @@ export function draggable(drag: Drag): Attachment<HTMLElement> {
       if (!dragging) {
         if (Math.hypot(at.x - origin.x, at.y - origin.y) < START_PX) return;
         dragging = true;
-        handle.setPointerCapture(event.pointerId);
         addEventListener('keydown', onkeydown, true);
       }
       drag.onmove(targetAt(at), at);

@@ -36,6 +36,12 @@ test('editing a question drops everything after it', () => {
   expect(texts(edited(talk, 0, 'anew'))).toEqual(['anew']);
 });
 
+test('a chat named after its first question follows an edit of it, a renamed one does not', () => {
+  expect(edited(talk, 0, 'anew').title).toBe('anew');
+  expect(edited(talk, 2, 'other').title).toBe('first');
+  expect(edited({ ...talk, title: 'mine' }, 0, 'anew').title).toBe('mine');
+});
+
 test('regenerating drops the last answer only, and only an answer', () => {
   expect(texts(withoutLastAnswer(talk))).toEqual(['first', 'one', 'second']);
   const open = asked(talk, 'third');

@@ -25,7 +25,10 @@ export function asked(chat: Chat, text: string): Chat {
 
 /** With another text in the reader's message at `idx`, and nothing after it. */
 export function edited(chat: Chat, idx: number, text: string): Chat {
-  return asked({ ...chat, messages: chat.messages.slice(0, idx) }, text);
+  const messages = chat.messages.slice(0, idx);
+  // A chat that was named after its first question is named after the new one.
+  const isNamedByIt = idx === 0 && chat.title === titleOf(chat.messages[0]?.text ?? '');
+  return asked({ ...chat, messages, title: isNamedByIt ? NEW_CHAT_TITLE : chat.title }, text);
 }
 
 /** Without the last answer, ready to be answered again. */

@@ -46,7 +46,12 @@ test('closing the page does not bring a deleted chat back', () => {
 
 test('a chat is fetched when it is opened', async () => {
   const messages = [{ role: 'user', text: 'hi', facts: null }];
-  node.on('GET /v1/chats/chat-old', () => ({ id: 'chat-old', title: 'Old', model: null, messages }));
+  node.on('GET /v1/chats/chat-old', () => ({
+    id: 'chat-old',
+    title: 'Old',
+    model: null,
+    messages,
+  }));
   await store.open('chat-old');
   expect(store.current.chat.messages).toHaveLength(1);
 });

@@ -14,7 +14,10 @@ export class ChatStore {
   current: ChatSession;
   /** The one on the screen, and those that still answer behind it. */
   #open = new SvelteMap<string, ChatSession>();
-  #deleting = new SvelteMap<string, { summary: ChatSummary; timer: ReturnType<typeof setTimeout> }>();
+  #deleting = new SvelteMap<
+    string,
+    { summary: ChatSummary; timer: ReturnType<typeof setTimeout> }
+  >();
 
   constructor(client: Client) {
     this.#client = client;

@@ -42,13 +42,16 @@ test('two nodes stand side by side where there is room, else one below the other
   expect(narrow['a']?.x).toBe(narrow['b']?.x);
 });
 
-test('the first of a ring stands on top, and neighbours in order are neighbours in space', () => {
+test('a ring begins on top and goes round clockwise, in order', () => {
   const ids = names(6);
-  const { points } = layout(ids, CARD, 1200);
-  const at = (idx: number) => points[ids[idx % 6] as string] ?? { x: NaN, y: NaN };
-  expect(Math.min(...ids.map((_, idx) => at(idx).y))).toBe(at(0).y);
-  const distance = (a: number, b: number) => Math.hypot(at(a).x - at(b).x, at(a).y - at(b).y);
-  expect(distance(0, 1)).toBeLessThan(distance(0, 3));
+  const { points, size } = layout(ids, CARD, 1200);
+  const turns = ids.map((id) => {
+    const { x, y } = points[id] ?? { x: NaN, y: NaN };
+    return Math.atan2(y - size.height / 2, x - size.width / 2) / Math.PI + 0.5;
+  });
+  expect(turns[0]).toBeCloseTo(0);
+  const clockwise = turns.map((turn) => (turn < -1e-9 ? turn + 2 : turn));
+  expect(clockwise).toEqual(clockwise.toSorted((a, b) => a - b));
 });
 
 test('the same nodes and room give the same drawing', () => {
