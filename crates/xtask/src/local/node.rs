@@ -168,9 +168,7 @@ impl LocalNode {
         let text = fs::read_to_string(&file).with_context(|| format!("cannot read `{}`", file.display()))?;
         let api: Value = serde_json::from_str(&text).with_context(|| format!("`{}` is not JSON", file.display()))?;
         let text = |key: &str| api[key].as_str().with_context(|| format!("`{}` has no `{key}`", file.display()));
-        let token_file = text("token_file")?;
-        let token = fs::read_to_string(token_file).with_context(|| format!("cannot read `{token_file}`"))?;
-        Ok(Api { url: text("url")?.to_owned(), token: token.trim().to_owned() })
+        Ok(Api { url: text("url")?.to_owned(), token: text("token")?.to_owned() })
     }
 
     /// What the node last wrote to its terminal.
