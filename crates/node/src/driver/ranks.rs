@@ -116,7 +116,8 @@ impl Ranks {
     pub fn start(&mut self, deployment: DeploymentId, epoch: Epoch, shard: Shard, share: &PlanShare, node_name: &str) {
         let key = RankKey { deployment, epoch, rank: shard.rank };
         let files = self.files.remove(&(deployment, epoch)).unwrap_or_default();
-        let process = match RankProcess::spawn(&self.node.config.rank_program, key, self.events.clone()) {
+        let n_threads = self.node.config.threads.and_then(|n| u32::try_from(n).ok());
+        let process = match RankProcess::spawn(&self.node.config.rank_program, key, n_threads, self.events.clone()) {
             Ok(process) => process,
             Err(error) => {
                 let reason = [vec![error.to_string()], error.hints()].concat().join("; ");
@@ -133,7 +134,7 @@ impl Ranks {
             shard: shard.clone(),
             files,
             n_slots: SLOTS,
-            n_threads: self.node.config.threads.and_then(|n| u32::try_from(n).ok()),
+            n_threads,
             listen: vec![SocketAddr::new(self.node.config.discovery.listen_ip(), 0)],
         };
         self.running.insert(key, Running { process, shard });

@@ -143,8 +143,8 @@ impl Generations {
         }
     }
 
-    /// How many run now.
-    pub fn n_running(&self) -> usize {
+    #[cfg(test)]
+    fn n_running(&self) -> usize {
         self.registry().running.len()
     }
 

@@ -69,9 +69,11 @@ impl FileState {
     }
 }
 
-/// TEMP
-fn by_candle(_stored: &StoredModel) -> Result<ModelSpec, String> {
-    Err("TEMP".to_owned())
+fn by_candle(stored: &StoredModel) -> Result<ModelSpec, String> {
+    match &stored.files[..] {
+        [file] => engine_candle::inspect(file, stored.id.clone()).map_err(|error| error.to_string()),
+        files => Err(format!("it is in {} files, and the engine reads models of one; merge them with `gguf-split`", files.len())),
+    }
 }
 
 #[cfg(test)]

@@ -86,9 +86,16 @@ impl Models {
         self.downloads.start(model).map(|_| ())
     }
 
-    /// The same, and waits for its end.
+    /// The model's files, downloaded if they are not here. A model that is here needs no hub.
     pub async fn fetch(&self, model: ModelId) -> Result<StoredModel, ModelError> {
-        self.downloads.fetch(model).await
+        let wanted = model.clone();
+        match self.blocking(move |models| Ok(models.cache.find(&wanted)?)).await {
+            Ok(stored) => Ok(stored),
+            Err(ModelError::Store(error)) if matches!(*error, StoreError::NotHere { .. }) => {
+                self.downloads.fetch(model).await
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Stops the download for all who take part in it, or forgets a failed one. What has come is kept for the next
@@ -177,6 +184,17 @@ mod tests {
         let files = models.files("org/plain".parse().expect("an id")).await.expect("files");
         assert!(files[0].is_file());
         assert_eq!(models.delete("org/plain".parse().expect("an id")).await.expect("deleted"), Bytes::new(10));
+    }
+
+    #[tokio::test]
+    async fn a_model_that_is_here_needs_no_hub() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let models = Models::inspecting_by(dir.path().join("hub"), offline(), Inspected::by(spec)).expect("models");
+        let file = dir.path().join("m.gguf");
+        std::fs::write(&file, "GGUF").expect("a file");
+        let adopted = models.adopt("org/name".parse().expect("a repository"), file).await.expect("adopted");
+        assert_eq!(models.fetch(adopted.id.clone()).await.expect("here").id, adopted.id);
+        assert_eq!(models.downloads(), []);
     }
 
     #[tokio::test]

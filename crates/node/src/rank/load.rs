@@ -26,16 +26,19 @@ pub(super) struct LoadFailed {
 }
 
 impl LoadFailed {
-    pub fn of(error: impl Hint + Error + Send + Sync + 'static) -> Self {
+    fn of(error: impl Hint + Error + Send + Sync + 'static) -> Self {
         let hints = error.hints();
         Self { source: Box::new(error), hints }
     }
 }
 
-/// TEMP
+/// Loads with candle, which is told its threads by the environment this process was started in.
 pub(super) struct CandleLoader;
+
 impl Loader for CandleLoader {
-    fn load(&self, _load: &Load) -> Result<Loaded, LoadFailed> {
-        Err(LoadFailed { source: "TEMP".into(), hints: Vec::new() })
+    fn load(&self, load: &Load) -> Result<Loaded, LoadFailed> {
+        let loaded = engine_candle::load(&load.shard, &load.files, load.n_slots).map_err(LoadFailed::of)?;
+        let engine_candle::Loaded { compute, text } = loaded;
+        Ok(Loaded { compute, text })
     }
 }
