@@ -94,10 +94,9 @@ export class Client {
       body: chat,
       keepalive: true,
     }).catch(() => undefined);
-  deleteChat = async (id: string): Promise<void> => {
-    // May be the last thing a closing page does.
-    await this.#send(`/v1/chats/${seg(id)}`, { method: 'DELETE', keepalive: true });
-  };
+  /** The node keeps it for a while, so that it can be brought back. */
+  deleteChat = (id: string) => this.#done(`/v1/chats/${seg(id)}`, 'DELETE');
+  restoreChat = (id: string) => this.#done(`/v1/chats/${seg(id)}/restore`, 'POST');
 
   settings = () => this.#json<SettingsView>('/v1/settings');
   changeSettings = (change: SettingsChange) =>

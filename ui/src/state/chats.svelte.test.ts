@@ -1,14 +1,13 @@
-import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { beforeEach, expect, test, vi } from 'vitest';
 import { Client } from '../api/client';
 import { clusterView } from '../testing/cluster';
 import { FakeNode } from '../testing/node';
-import { ChatStore, UNDO_MS } from './chats.svelte';
+import { ChatStore } from './chats.svelte';
 
 let node: FakeNode;
 let store: ChatStore;
 
 beforeEach(async () => {
-  vi.useFakeTimers();
   node = new FakeNode(clusterView());
   node.on('GET /v1/chats', () => [
     { id: 'chat-new', title: 'New', updatedAtMs: 2, nMessages: 1 },
@@ -17,31 +16,29 @@ beforeEach(async () => {
   store = new ChatStore(new Client({ baseUrl: 'http://node.test', token: 't' }));
   await store.refresh();
 });
-afterEach(() => vi.useRealTimers());
 
 const ids = () => store.list.map(({ id }) => id);
-const deleted = () => node.asked.filter(({ route }) => route.startsWith('DELETE')).length;
 
-test('a deleted chat leaves the list at once and the node later', async () => {
-  store.delete('chat-new');
+test('a deleted chat leaves the list and the node', async () => {
+  await store.delete('chat-new');
   expect(ids()).toEqual(['chat-old']);
-  expect(deleted()).toBe(0);
-  await vi.advanceTimersByTimeAsync(UNDO_MS);
-  expect(deleted()).toBe(1);
+  expect(node.bodies('DELETE /v1/chats/chat-new')).toHaveLength(1);
 });
 
-test('undo brings it back to its place, and the node never hears of it', async () => {
-  store.delete('chat-new');
-  store.undoDelete('chat-new');
-  await vi.advanceTimersByTimeAsync(2 * UNDO_MS);
+test('undo brings it back from the node', async () => {
+  await store.delete('chat-new');
+  await store.undoDelete('chat-new');
+  expect(node.bodies('POST /v1/chats/chat-new/restore')).toHaveLength(1);
   expect(ids()).toEqual(['chat-new', 'chat-old']);
-  expect(deleted()).toBe(0);
 });
 
-test('closing the page does not bring a deleted chat back', () => {
-  store.delete('chat-new');
-  store.leave();
-  expect(deleted()).toBe(1);
+test('an answer that ends after its chat was deleted does not bring it back', async () => {
+  const { current } = store;
+  const answering = current.ask('hi', 'm');
+  await vi.waitFor(() => expect(ids()).toContain(current.chat.id));
+  await store.delete(current.chat.id);
+  await answering;
+  expect(ids()).toEqual(['chat-new', 'chat-old']);
 });
 
 test('a chat is fetched when it is opened', async () => {

@@ -1,12 +1,9 @@
 // The history: which conversations there are, and the one on the screen.
-import { SvelteMap } from 'svelte/reactivity';
+import { SvelteMap, SvelteSet } from 'svelte/reactivity';
 import type { Client } from '../api/client';
 import type { Chat, ChatSummary } from '../api/types.gen';
 import { newChat } from './chat';
 import { ChatSession } from './chat.svelte';
-
-/** How long a deleted chat can be brought back. It leaves the node only after that. */
-export const UNDO_MS = 6000;
 
 export class ChatStore {
   readonly #client: Client;
@@ -14,10 +11,8 @@ export class ChatStore {
   current: ChatSession;
   /** The one on the screen, and those that still answer behind it. */
   #open = new SvelteMap<string, ChatSession>();
-  #deleting = new SvelteMap<
-    string,
-    { summary: ChatSummary; timer: ReturnType<typeof setTimeout> }
-  >();
+  /** An answer that is stopped by deleting its chat still ends, and must not bring it back to the list. */
+  #deleted = new SvelteSet<string>();
 
   constructor(client: Client) {
     this.#client = client;
@@ -26,8 +21,7 @@ export class ChatStore {
   }
 
   async refresh(): Promise<void> {
-    const list = await this.#client.chats();
-    this.list = list.filter(({ id }) => !this.#deleting.has(id));
+    this.list = await this.#client.chats();
   }
 
   startNew(): void {
@@ -51,35 +45,25 @@ export class ChatStore {
     await session.rename(title);
   }
 
-  /** Gone from the list at once, from the node after `UNDO_MS`. */
-  delete(id: string): void {
-    const summary = this.list.find((chat) => chat.id === id);
-    if (summary === undefined) return;
+  /** The node keeps a deleted chat for a while: see `undoDelete`. */
+  async delete(id: string): Promise<void> {
+    this.#deleted.add(id);
     this.#open.get(id)?.stop();
     this.#open.delete(id);
     this.list = this.list.filter((chat) => chat.id !== id);
     if (this.current.chat.id === id) this.#show(this.#session(newChat(newId())));
-    const timer = setTimeout(() => void this.#reallyDelete(id), UNDO_MS);
-    this.#deleting.set(id, { summary, timer });
+    await this.#client.deleteChat(id);
   }
 
-  undoDelete(id: string): void {
-    const deleted = this.#deleting.get(id);
-    if (deleted === undefined) return;
-    clearTimeout(deleted.timer);
-    this.#deleting.delete(id);
-    this.list = newestFirst([...this.list, deleted.summary]);
+  async undoDelete(id: string): Promise<void> {
+    await this.#client.restoreChat(id);
+    this.#deleted.delete(id);
+    await this.refresh();
   }
 
-  /** The page is closing: keep half an answer, and do not forget what was deleted. */
+  /** The page is closing: keeps what there is of an answer. */
   leave(): void {
     for (const session of this.#open.values()) session.leave();
-    for (const id of this.#deleting.keys()) void this.#reallyDelete(id);
-  }
-
-  async #reallyDelete(id: string): Promise<void> {
-    this.#deleting.delete(id);
-    await this.#client.deleteChat(id).catch(() => this.refresh());
   }
 
   #session = (chat: Chat): ChatSession => new ChatSession(this.#client, chat, this.#saved);
@@ -91,8 +75,7 @@ export class ChatStore {
   }
 
   #saved = (chat: Chat): void => {
-    // Saved by an answer that ended after its chat was deleted.
-    if (this.#deleting.has(chat.id)) return;
+    if (this.#deleted.has(chat.id)) return;
     const summary: ChatSummary = {
       id: chat.id,
       title: chat.title,

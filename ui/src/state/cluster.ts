@@ -49,7 +49,8 @@ function withItem<T extends { id: string }>(items: readonly T[], item: T): T[] {
 /** This node first, then by name: as a snapshot has them. */
 function inOrder(nodes: NodeView[]): NodeView[] {
   return nodes.toSorted(
-    (a, b) => Number(b.isSelf) - Number(a.isSelf) || a.name.localeCompare(b.name),
+    (a, b) =>
+      Number(b.isSelf) - Number(a.isSelf) || Number(a.name > b.name) - Number(a.name < b.name),
   );
 }
 

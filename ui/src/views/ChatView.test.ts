@@ -101,7 +101,7 @@ test('a deleted chat can be brought back', async () => {
   await user.click(await screen.findByRole('button', { name: 'Delete Knots' }));
   expect(screen.queryByRole('button', { name: 'Knots' })).toBe(null);
   await user.click(screen.getByRole('button', { name: 'Undo' }));
-  expect(screen.getByRole('button', { name: 'Knots' })).toBeTruthy();
+  expect(await screen.findByRole('button', { name: 'Knots' })).toBeTruthy();
 });
 
 test('a chat is renamed in place', async () => {
