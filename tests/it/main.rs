@@ -1,3 +1,8 @@
 //! Quick scenarios.
 
+mod bindings;
+mod control_api;
+mod control_api_guard;
+mod openai;
+mod openai_clients;
 mod tidy;

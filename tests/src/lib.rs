@@ -1,1 +1,3 @@
 //! Scenarios over the whole workspace.
+
+pub mod scripted;

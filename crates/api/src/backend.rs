@@ -1,9 +1,9 @@
 //! What the API asks of the program behind it. A node implements it; so does the tests' double.
 
 use domain::{DeploymentId, ModelId, NodeId, TokenCount};
-use engine::{GenerationRequest, TokenEvent};
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
+use node::engine::{GenerationRequest, TokenEvent};
 
 use crate::problem::Problem;
 use crate::wire::{Chat, ChatSummary, ClusterView, ModelView, Paired, PairingView, PlanView, SettingsView};

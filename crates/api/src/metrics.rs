@@ -5,8 +5,8 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
-use engine::{Timings, TokenEvent, Usage};
 use futures::Stream;
+use node::engine::{Timings, TokenEvent, Usage};
 
 use crate::backend::Generation;
 use crate::problem::Problem;
@@ -229,8 +229,8 @@ mod tests {
     use std::time::Duration;
 
     use domain::TokenCount;
-    use engine::FinishReason;
     use futures::{StreamExt as _, stream};
+    use node::engine::FinishReason;
 
     use super::*;
 

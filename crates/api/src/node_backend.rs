@@ -4,10 +4,10 @@ use std::net::SocketAddr;
 
 use axum::http::StatusCode;
 use domain::{DeploymentId, ModelId, NodeId};
-use engine::{GenerationError, GenerationRequest};
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use futures::{FutureExt as _, StreamExt as _};
+use node::engine::{GenerationError, GenerationRequest};
 use node::{ChatsError, DeployError, GenerateError, ModelError, NodeHandle, PairError, RenameError, UnpairError};
 use tokio::net::lookup_host;
 use tokio_stream::wrappers::WatchStream;
@@ -46,7 +46,9 @@ impl Backend for NodeHandle {
     fn stop(&self, deployment: DeploymentId) -> Answer<()> {
         let node = self.clone();
         let stopped = async move { NodeHandle::stop(&node, deployment).await };
-        stopped.map(|stopped| stopped.map_err(|error| Problem::not_found("deployment_not_found", error.to_string()))).boxed()
+        stopped
+            .map(|stopped| stopped.map_err(|error| Problem::not_found("deployment_not_found", error.to_string())))
+            .boxed()
     }
 
     fn generate(&self, model: ModelId, request: GenerationRequest) -> Answer<Generation> {

@@ -11,6 +11,8 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
+use node::home::ApiFile;
+use node::{HomeError, NodeHandle};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::{JoinHandle, JoinSet};
@@ -61,12 +63,15 @@ pub enum ServeError {
         #[source]
         error: io::Error,
     },
+    #[error(transparent)]
+    Announce(#[from] HomeError),
 }
 
 impl Hint for ServeError {
     fn hints(&self) -> Hints {
         match self {
             Self::Bind { .. } => vec!["choose another port with `--port`, or any free one with `--port 0`".to_owned()],
+            Self::Announce(error) => error.hints(),
         }
     }
 }
@@ -78,6 +83,16 @@ pub struct Server {
     token: Token,
     draining: CancellationToken,
     accepting: JoinHandle<()>,
+    /// Lets other programs of this user find the server, as long as it runs.
+    announced: Option<ApiFile>,
+}
+
+/// Serves the API of `node`, on its port, with its token; programs of the same user find it through the node's home.
+pub async fn serve(node: NodeHandle, bind: Bind) -> Result<Server, ServeError> {
+    let (port, token) = (node.config().api_port, Token::of(node.api_token()));
+    let mut server = Server::start(Arc::new(node.clone()), bind, port, token).await?;
+    server.announced = Some(node.announce_api(&server.url())?);
+    Ok(server)
 }
 
 impl Server {
@@ -102,7 +117,7 @@ impl Server {
             }
         });
         tracing::info!(%address, ?bind, "the API listens");
-        Ok(Self { address, token, draining, accepting })
+        Ok(Self { address, token, draining, accepting, announced: None })
     }
 
     /// For programs of this machine, without a final slash.
@@ -126,6 +141,8 @@ impl Server {
 
     /// Takes no more requests, ends streams of events, and gives running answers a few seconds.
     pub async fn shutdown(mut self) {
+        // Who looks for a server now shall not find one that takes nothing.
+        drop(self.announced.take());
         self.draining.cancel();
         if let Err(error) = (&mut self.accepting).await {
             tracing::warn!(%error, "the API's task ended badly");

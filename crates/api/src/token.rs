@@ -1,11 +1,11 @@
-//! The secret that opens the control routes: made anew at each start, kept in a file only its user can read.
+//! The secret that opens the control routes. A node keeps it in its home, where only its user can read it.
 
 use std::fmt;
 use std::hint::black_box;
 
 use rand::RngExt as _;
 
-/// 256 random bits as hexadecimal digits.
+/// 256 random bits as hexadecimal digits, as a rule.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token(String);
 
@@ -13,6 +13,11 @@ impl Token {
     pub fn random() -> Self {
         let bytes: [u8; 32] = rand::rng().random();
         Self(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    }
+
+    /// One that is kept elsewhere.
+    pub fn of(text: &str) -> Self {
+        Self(text.to_owned())
     }
 
     /// The secret itself, for whoever may hold it.

@@ -1,15 +1,15 @@
 //! The node's values as the API shows them. Pure.
 
-use control::{DeploymentStatus as Status, Liveness, View};
 use domain::{
     Bytes, Fact, Fetching, LinkFacts, LinkKind, NodeFacts, NodeId, OperatingSystem, Plan, RankPhase, RankStatus,
     RdmaFacts,
 };
+use node::control::{self, DeploymentStatus as Status, Liveness, View};
 use node::{ClusterState, DownloadState, DownloadStatus, PairingStatus};
 
 use crate::wire::{
-    ClusterView, DeploymentStatus, DeploymentView, DownloadView, LinkKindView, LinkView, MemoryView, ModelView, NodeStatus,
-    NodeView, PairingView, PlanShareView, PlanView, RankView, Severity, SightingView, WarningView,
+    ClusterView, DeploymentStatus, DeploymentView, DownloadView, LinkKindView, LinkView, MemoryView, ModelView,
+    NodeStatus, NodeView, PairingView, PlanShareView, PlanView, RankView, Severity, SightingView, WarningView,
 };
 
 pub fn cluster(state: &ClusterState) -> ClusterView {
@@ -220,7 +220,7 @@ fn sighting(sighting: &node::Sighting) -> SightingView {
         name: sighting.name.clone(),
         version: sighting.version.clone(),
         address: sighting.addrs.first().map(ToString::to_string).unwrap_or_default(),
-        obstacle: sighting.joinable.as_ref().err().cloned(),
+        obstacle: sighting.joinable.as_ref().err().map(ToString::to_string),
     }
 }
 

@@ -54,8 +54,9 @@ impl<T, E: Error + Hint + Send + Sync + 'static> Advise<T> for Result<T, E> {
 
 /// Says the error on standard error. Whoever closed our output, as `head` does, is told nothing and wants nothing.
 pub fn report(error: &anyhow::Error) -> ExitCode {
-    let broken_pipe =
-        |cause: &(dyn Error + 'static)| cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe);
+    let broken_pipe = |cause: &(dyn Error + 'static)| {
+        cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+    };
     if error.chain().any(broken_pipe) {
         return ExitCode::SUCCESS;
     }

@@ -87,7 +87,9 @@ impl Client {
     }
 
     pub async fn cancel_download(&self, model: &str) -> Result<()> {
-        self.send(self.control(Method::DELETE, "/v1/cluster/downloads").query(&[("model", model)])).await.map(drop)
+        // The only character of a model's name that means something else in a query.
+        let model = model.replace('+', "%2B");
+        self.delete(&format!("/v1/cluster/downloads?model={model}")).await
     }
 
     pub fn url(&self) -> &str {

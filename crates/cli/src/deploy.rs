@@ -71,7 +71,9 @@ pub async fn wait_until_serving(client: &Client, id: &str) -> Result<()> {
             DeploymentStatus::Serving => return Ok(()),
             DeploymentStatus::Failed => {
                 let message = format!("`{}` could not be deployed: {}", deployment.model, deployment.status_text);
-                return Err(Advised::new(message, format!("free its memory with `macrame stop {id}`, then try again")).into());
+                return Err(
+                    Advised::new(message, format!("free its memory with `macrame stop {id}`, then try again")).into()
+                );
             }
             DeploymentStatus::Fetching | DeploymentStatus::Loading | DeploymentStatus::Connecting => {}
         }

@@ -34,10 +34,17 @@ struct Check {
 #[derive(Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase", tag = "state")]
 enum Finding {
-    Good { text: String },
+    Good {
+        text: String,
+    },
     /// Works, but could be better or is worth knowing.
-    Note { text: String },
-    Problem { text: String, fix: String },
+    Note {
+        text: String,
+    },
+    Problem {
+        text: String,
+        fix: String,
+    },
 }
 
 pub async fn doctor(home: &Path, folder: ModelsFolder, format: Format) -> Result<ExitCode> {
@@ -45,7 +52,15 @@ pub async fn doctor(home: &Path, folder: ModelsFolder, format: Format) -> Result
     let client = Client::connect(home);
     let facts = Survey::new(SurveyOptions { models_dir: models_dir.clone(), memory_limit: None });
     let facts = facts.facts("this machine", Vec::new()).await;
-    let mut checks = vec![home_rights(home), running(&client), api_port(&client), multicast(), memory(&facts), disk(&facts), rdma(&facts)];
+    let mut checks = vec![
+        home_rights(home),
+        running(&client),
+        api_port(&client),
+        multicast(),
+        memory(&facts),
+        disk(&facts),
+        rdma(&facts),
+    ];
     checks.push(models(&models_dir).await);
     if let Ok(client) = &client {
         checks.extend(warnings(client).await?);
@@ -73,7 +88,9 @@ fn problem(text: impl Into<String>, fix: impl Into<String>) -> Finding {
 fn home_rights(home: &Path) -> Check {
     let shown = home.display();
     let finding = match std::fs::metadata(home) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => note(format!("{shown} is made at the first start")),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            note(format!("{shown} is made at the first start"))
+        }
         Err(error) => problem(format!("{shown} cannot be read: {error}"), format!("see that {shown} is yours")),
         Ok(found) => match found.permissions().mode() & 0o777 {
             mode if mode & 0o077 == 0 => good(format!("{shown}, readable by you alone")),
@@ -123,7 +140,10 @@ fn multicast() -> Check {
 
 fn memory(facts: &NodeFacts) -> Check {
     let finding = match facts.memory.value() {
-        None => problem("this machine's memory cannot be measured", "report this with the output of `macrame doctor --json`"),
+        None => problem(
+            "this machine's memory cannot be measured",
+            "report this with the output of `macrame doctor --json`",
+        ),
         Some(memory) if memory.usable < MEMORY_MIN => problem(
             format!("{} of {} usable, too little for most models", memory.usable, memory.total),
             format!("close programs: others hold {}", memory.used_by_others),
@@ -195,6 +215,8 @@ fn rendered(checks: &[Check]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use domain::{Fact, Memory, Timestamp};
     use expect_test::expect;
 

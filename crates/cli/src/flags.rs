@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{ArgGroup, Args, Parser, Subcommand};
 use clap_complete::Shell;
 use domain::Bytes;
 use node::Discovery;
@@ -188,7 +188,7 @@ pub enum NodesAction {
 }
 
 #[derive(Debug, Args)]
-#[group(id = "side", required = true, multiple = false, args = ["show", "code"])]
+#[command(group = ArgGroup::new("side").required(true).args(["show", "code"]))]
 pub struct PairFlags {
     /// Show a code here, to be typed on the other machine
     #[arg(long)]

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use api::wire::{ModelView, SettingsView};
-use domain::{Bytes, BadId, ModelId};
-use node::{Config, HubOptions, Models};
+use domain::{BadId, Bytes, ModelId};
+use node::{Config, HubOptions, Models, RepoId};
 
 use crate::advice::{Advise as _, Advised};
 use crate::client::Client;
@@ -23,8 +23,9 @@ pub async fn models(home: &Path, action: Option<ModelsAction>, folder: ModelsFol
             }
         }
         Some(ModelsAction::Import { file, id, folder }) => {
-            let repo = id.parse().advise()?;
-            let file = std::path::absolute(&file).with_context(|| format!("no absolute path for `{}`", file.display()))?;
+            let repo: RepoId = id.parse().with_context(|| format!("`{id}` cannot be a model's name"))?;
+            let file =
+                std::path::absolute(&file).with_context(|| format!("no absolute path for `{}`", file.display()))?;
             let adopted = open(&models_dir(home, folder).await?)?.adopt(repo, file).await.advise()?;
             terminal::line(adopted.id.as_str())
         }
@@ -37,7 +38,9 @@ pub async fn models(home: &Path, action: Option<ModelsAction>, folder: ModelsFol
 
 /// The folder that is asked for, that of the running node, or this user's hub cache.
 pub async fn models_dir(home: &Path, folder: ModelsFolder) -> Result<PathBuf> {
-    if folder.models_dir.is_none() && let Ok(client) = Client::connect(home) {
+    if folder.models_dir.is_none()
+        && let Ok(client) = Client::connect(home)
+    {
         let settings: SettingsView = client.get("/v1/settings").await?;
         return Ok(settings.models_folder.into());
     }
@@ -53,7 +56,8 @@ pub async fn on_disk(models_dir: &Path) -> Result<Vec<ModelView>> {
 }
 
 pub fn model_id(text: &str) -> Result<ModelId> {
-    text.parse().map_err(|error: BadId| Advised::new(error.to_string(), "`macrame models` lists those on this machine").into())
+    text.parse()
+        .map_err(|error: BadId| Advised::new(error.to_string(), "`macrame models` lists those on this machine").into())
 }
 
 fn rendered(models: &[ModelView]) -> String {

@@ -31,8 +31,11 @@ pub fn only_sighting(view: &ClusterView) -> Result<String> {
         .into()),
         several => {
             let names: Vec<_> = several.iter().map(|sighting| sighting.name.as_str()).collect();
-            Err(Advised::new(format!("{} nodes are in sight: {}", names.len(), names.join(", ")), "choose one with `--node`")
-                .into())
+            Err(Advised::new(
+                format!("{} nodes are in sight: {}", names.len(), names.join(", ")),
+                "choose one with `--node`",
+            )
+            .into())
         }
     }
 }
@@ -88,8 +91,12 @@ fn one_of(kind: &str, known: Vec<(&str, &str)>, wanted: &str) -> Result<String> 
     };
     match matches.as_slice() {
         [(id, _)] => Ok((*id).to_owned()),
-        [] if known.is_empty() => Err(Advised::new(format!("there is no {kind} `{wanted}`"), "there is none at all").into()),
-        [] => Err(Advised::new(format!("there is no {kind} `{wanted}`"), format!("there are {}", named(&known))).into()),
+        [] if known.is_empty() => {
+            Err(Advised::new(format!("there is no {kind} `{wanted}`"), "there is none at all").into())
+        }
+        [] => {
+            Err(Advised::new(format!("there is no {kind} `{wanted}`"), format!("there are {}", named(&known))).into())
+        }
         several => Err(Advised::new(format!("`{wanted}` may be any of {}", named(several)), "use an id").into()),
     }
 }

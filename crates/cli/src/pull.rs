@@ -86,16 +86,17 @@ impl By {
                 let view = client.view().await?;
                 match view.downloads.into_iter().find(|download| download.model == model.as_str()) {
                     Some(DownloadView { error: Some(error), .. }) => bail!("{error}"),
-                    Some(DownloadView { done_bytes, total_bytes, .. }) => Ok(State::Running { done_bytes, total_bytes }),
+                    Some(DownloadView { done_bytes, total_bytes, .. }) => {
+                        Ok(State::Running { done_bytes, total_bytes })
+                    }
                     None => Ok(State::Done),
                 }
             }
             Self::Us(models) => match models.downloads().into_iter().find(|download| download.model == *model) {
                 Some(download) => match download.status {
-                    DownloadStatus::Running => Ok(State::Running {
-                        done_bytes: download.done.as_u64(),
-                        total_bytes: download.total.as_u64(),
-                    }),
+                    DownloadStatus::Running => {
+                        Ok(State::Running { done_bytes: download.done.as_u64(), total_bytes: download.total.as_u64() })
+                    }
                     DownloadStatus::Failed { error, hints } => Err(Advised::with_hints(error, hints).into()),
                 },
                 None => models.files(model.clone()).await.advise().map(|_| State::Done),

@@ -1,7 +1,7 @@
 //! `macrame run`: one command from a model's name to its answer.
 
 use anyhow::Result;
-use api::wire::{ClusterView, DeploymentStatus, DeploymentView, Deployed, ModelView};
+use api::wire::{ClusterView, Deployed, DeploymentStatus, DeploymentView, ModelView};
 
 use crate::advice::Advised;
 use crate::answer::{Message, Wishes, ask};

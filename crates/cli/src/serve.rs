@@ -18,7 +18,7 @@ pub async fn serve(flags: ServeFlags, home: PathBuf) -> Result<()> {
     let parent = if flags.parent_stdin { Parent::OnStdin } else { Parent::None };
     let config = Config::resolve(&node_flags(flags, home))?;
     let _log = logging::start(&config.log_dir(), Terminal::Lines).context("cannot set up the log")?;
-    let node = Node::start(config).await?;
+    let node = Node::start(config).await.advise()?;
     let served = serve_node(&node, bind, parent).await;
     node.shutdown().await;
     served

@@ -38,9 +38,10 @@ pub fn rendered(view: &ClusterView) -> String {
         }
     }
     for download in &view.downloads {
-        let state = download.error.clone().unwrap_or_else(|| {
-            format!("{} of {}", Bytes::new(download.done_bytes), Bytes::new(download.total_bytes))
-        });
+        let state = download
+            .error
+            .clone()
+            .unwrap_or_else(|| format!("{} of {}", Bytes::new(download.done_bytes), Bytes::new(download.total_bytes)));
         screen += &format!("\ndownload of {}: {state}\n", download.model);
     }
     for warning in &view.warnings {
@@ -159,5 +160,104 @@ const fn severity(severity: Severity) -> &'static str {
         Severity::Note => "note",
         Severity::Warning => "warning",
         Severity::Problem => "problem",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use api::wire::{DeploymentStatus, DownloadView, MemoryView, NodeStatus, RankView, SightingView, WarningView};
+    use expect_test::expect;
+
+    use super::*;
+
+    #[test]
+    fn a_cluster_fits_on_one_screen() {
+        let view = ClusterView {
+            self_id: "a".repeat(64),
+            nodes: vec![
+                node('a', "studio", NodeStatus::Alive, "alive"),
+                node('b', "mini", NodeStatus::Gone, "not heard of for 2 min"),
+            ],
+            links: vec![LinkView {
+                from: "a".repeat(64),
+                to: "b".repeat(64),
+                kind: Some(LinkKindView::Thunderbolt),
+                interface: Some("en5".to_owned()),
+                latency_us: Some(310.0),
+                bandwidth_bytes_per_sec: Some(2_500_000_000),
+                measured_at_ms: None,
+            }],
+            deployments: vec![DeploymentView {
+                id: "00000000000000ff".to_owned(),
+                model: "org/tiny".to_owned(),
+                owner_id: "a".repeat(64),
+                status: DeploymentStatus::Failed,
+                status_text: "rank 1 on mini is gone".to_owned(),
+                context_tokens: 4096,
+                n_layers: 30,
+                ranks: vec![rank(0, 'a', 0, 14, "serving"), rank(1, 'b', 15, 29, "not heard of")],
+            }],
+            sightings: vec![SightingView {
+                id: "c".repeat(64),
+                name: "attic".to_owned(),
+                version: "0.2.0".to_owned(),
+                address: "192.168.1.7:4000".to_owned(),
+                obstacle: Some("another version".to_owned()),
+            }],
+            pairing: None,
+            downloads: vec![DownloadView {
+                model: "org/big".to_owned(),
+                done_bytes: 1 << 30,
+                total_bytes: 4 << 30,
+                bytes_per_sec: 1,
+                error: None,
+            }],
+            warnings: vec![WarningView {
+                code: "node_silent".to_owned(),
+                severity: Severity::Problem,
+                text: "mini is silent".to_owned(),
+                fix: "switch it on".to_owned(),
+            }],
+        };
+        expect![[r""]].assert_eq(&rendered(&view));
+    }
+
+    fn node(id: char, name: &str, status: NodeStatus, status_text: &str) -> NodeView {
+        NodeView {
+            id: id.to_string().repeat(64),
+            name: name.to_owned(),
+            is_self: id == 'a',
+            status,
+            status_text: status_text.to_owned(),
+            version: "0.1.0".to_owned(),
+            chip: Some("Apple M3 Ultra".to_owned()),
+            os: None,
+            rdma: None,
+            memory: (status == NodeStatus::Alive).then_some(MemoryView {
+                total_bytes: 64 << 30,
+                used_by_others_bytes: 16 << 30,
+                usable_bytes: 48 << 30,
+                reserved_bytes: 8 << 30,
+                weight_bytes: 6 << 30,
+                kv_bytes: 1 << 30,
+            }),
+            disk_free_bytes: None,
+        }
+    }
+
+    fn rank(rank: u16, node: char, first_layer: u32, last_layer: u32, status_text: &str) -> RankView {
+        RankView {
+            rank,
+            node_id: node.to_string().repeat(64),
+            status: DeploymentStatus::Serving,
+            status_text: status_text.to_owned(),
+            first_layer,
+            last_layer,
+            weight_bytes: 50 << 20,
+            kv_bytes: 10 << 20,
+            resident_bytes: 70 << 20,
+            fetched_bytes: 0,
+            fetch_total_bytes: 0,
+        }
     }
 }

@@ -32,6 +32,6 @@ pub mod testing;
 
 pub use compute::{Compute, ComputeError, Input, Logits, Output, Shape, SlotIdx, Step, StepPart, Text, TextError};
 pub use event::{BadRequest, FinishReason, GenerationError, Timings, TokenEvent, TokenLogprob, TokenScore, Usage};
-pub use rank_protocol::{Footprint, RankCommand, RankPeer, RankReport, StageCommand, StageReport};
+pub use rank_protocol::{Footprint, IdentityKey, Load, RankCommand, RankPeer, RankReport, StageCommand, StageReport};
 pub use request::{ChatMessage, GenerationRequest, Role, Sampling};
 pub use stage::{Member, MemberLink, Stage, StageEnded, StageHandle, StageOptions, StageRole};

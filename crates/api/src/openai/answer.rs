@@ -1,8 +1,8 @@
 //! An answer in one body. It is whole or it is an error: a cut text never passes for an answer.
 
 use axum::http::StatusCode;
-use engine::TokenEvent;
 use futures::{Stream, StreamExt as _};
+use node::engine::TokenEvent;
 
 use super::wire::{Choice, Completion, Envelope, Message, TimingsView, UsageView, finish_reason};
 use crate::problem::Problem;

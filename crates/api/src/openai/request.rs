@@ -1,7 +1,7 @@
 //! Reads a chat request: every field is honoured, known to change nothing, or refused.
 
 use domain::TokenCount;
-use engine::{ChatMessage, GenerationRequest, Role, Sampling};
+use node::engine::{ChatMessage, GenerationRequest, Role, Sampling};
 use serde_json::{Value, json};
 
 use super::fields::Fields;

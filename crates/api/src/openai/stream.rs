@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
-use engine::{TokenEvent, TokenLogprob};
 use futures::{Stream, StreamExt as _, stream};
+use node::engine::{TokenEvent, TokenLogprob};
 use serde::Serialize;
 use tokio::time::{Instant, timeout_at};
 

@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use engine::{FinishReason, Timings, TokenLogprob, TokenScore, Usage};
+use node::engine::{FinishReason, Timings, TokenLogprob, TokenScore, Usage};
 use rand::RngExt as _;
 use serde::Serialize;
 
