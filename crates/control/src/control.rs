@@ -362,6 +362,8 @@ impl Control {
             self.is_unsettled = true;
         }
         if self.numbers_at.is_some_and(|at| now >= at) {
+            // They may be those that were published before; then there is nothing more to say.
+            self.numbers_at = None;
             self.is_unsettled = true;
         }
         if !std::mem::take(&mut self.is_unsettled) {

@@ -98,8 +98,9 @@ impl Reach {
         let mut marked_to = 0;
         for start in (0..starts.len()).filter(|&start| starts[start]) {
             let end_max = self.furthest[node][start] as usize;
-            for end in (start + 1).max(marked_to + 1)..=end_max {
-                ends[end] = true;
+            let from = (start + 1).max(marked_to + 1);
+            if from <= end_max {
+                ends[from..=end_max].fill(true);
             }
             marked_to = marked_to.max(end_max);
         }
