@@ -18,7 +18,7 @@ beforeEach(async () => {
   }));
   await page.getByRole('navigation', { name: 'Views' }).waitFor();
   await page.keyboard.press('Control+2');
-  await page.getByRole('article', { name: /SmolLM2/ }).waitFor();
+  await page.getByRole('article', { name: /SmolLM2/i }).waitFor();
 });
 afterEach(async () => {
   expect(complaints).toEqual([]);
@@ -71,15 +71,18 @@ test(
   'the model is stopped and deployed again',
   async () => {
     await press(page, 'Stop');
-    await press(page, /^Stop SmolLM2/);
-    await page.getByRole('article', { name: /SmolLM2/ }).waitFor({ state: 'detached' });
+    await press(page, /^Stop SmolLM2/i);
+    await page.getByRole('article', { name: /SmolLM2/i }).waitFor({ state: 'detached' });
 
-    await press(page, /^Deploy SmolLM2.*…$/);
-    const dialog = page.getByRole('dialog', { name: /^Deploy SmolLM2/ });
-    await dialog.getByRole('list', { name: 'The plan, node by node' }).waitFor();
+    await press(page, /^Deploy SmolLM2.*…$/i);
+    const dialog = page.getByRole('dialog', { name: /^Deploy SmolLM2/i });
+    await tabTo(page, 'On as few nodes as hold it');
+    await page.keyboard.press('ArrowDown');
+    const plan = dialog.getByRole('list', { name: 'The plan, node by node' });
+    await expect.poll(() => plan.getByRole('listitem').count()).toBe(2);
     await press(page, 'Deploy');
     await page
-      .getByRole('article', { name: /SmolLM2/ })
+      .getByRole('article', { name: /SmolLM2/i })
       .getByText('Serving')
       .first()
       .waitFor({ timeout: ANSWER_MS });

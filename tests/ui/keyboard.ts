@@ -10,7 +10,8 @@ export function focused(page: Page): Promise<string> {
     const element = document.activeElement;
     if (element === null || element === document.body) return '';
     const label = element instanceof HTMLInputElement ? element.labels?.[0]?.textContent : null;
-    return (element.getAttribute('aria-label') ?? label ?? element.textContent).trim();
+    const name = element.getAttribute('aria-label') ?? label ?? element.textContent;
+    return name.replace(/\s+/g, ' ').trim();
   });
 }
 

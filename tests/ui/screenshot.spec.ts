@@ -21,7 +21,7 @@ test.runIf(out !== undefined)('the cluster, pictured', async () => {
   await page.getByRole('combobox', { name: 'Model' }).waitFor();
   await page.keyboard.press('Control+2');
   await page
-    .getByRole('article', { name: /SmolLM2/ })
+    .getByRole('article', { name: /SmolLM2/i })
     .getByText('Serving')
     .first()
     .waitFor();

@@ -6,7 +6,7 @@ export class Deploying {
   readonly #client: Client;
   /** The model in question; `null` while none is. */
   model = $state<string | null>(null);
-  /** Only these nodes; `null` is any of the cluster. */
+  /** Spread over all of these nodes; `null` is on as few of the cluster as hold it. */
   nodeIds = $state.raw<string[] | null>(null);
   contextTokens = $state<number | null>(null);
   plan = $state.raw<PlanView | null>(null);

@@ -122,13 +122,18 @@ test('a plan is shown before it is made true', async () => {
 
   await user.click(await screen.findByRole('button', { name: 'Deploy SmolLM2-135M-Instruct…' }));
   const dialog = within(screen.getByRole('dialog', { name: 'Deploy SmolLM2-135M-Instruct' }));
+  await user.click(dialog.getByRole('radio', { name: 'Spread over nodes of your choice' }));
   await user.click(dialog.getByRole('checkbox', { name: 'studio' }));
   expect(await dialog.findByText(/30 layers over 1 node, with a context of 4,096/)).toBeTruthy();
   expect(dialog.getByText(/takes 3 GiB of the 6 GiB it can give/)).toBeTruthy();
   await user.click(dialog.getByRole('button', { name: 'Deploy' }));
 
   const request = { model: SMOL.id, nodeIds: ['id-of-mini'] };
-  expect(node.bodies('POST /v1/cluster/plan').at(-1)).toEqual(request);
+  expect(node.bodies('POST /v1/cluster/plan')).toEqual([
+    { model: SMOL.id },
+    { model: SMOL.id, nodeIds: ['id-of-studio', 'id-of-mini'] },
+    request,
+  ]);
   expect(node.bodies('POST /v1/cluster/deployments')).toEqual([request]);
 });
 
