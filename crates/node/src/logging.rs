@@ -63,7 +63,8 @@ pub fn start(dir: &Path, terminal: Terminal) -> Result<LogGuard, LogError> {
         None => None,
         Some(filter) => {
             let ansi = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-            let layer = tracing_subscriber::fmt::layer().with_ansi(ansi).with_target(false).with_writer(std::io::stderr);
+            let layer =
+                tracing_subscriber::fmt::layer().with_ansi(ansi).with_target(false).with_writer(std::io::stderr);
             Some(layer.with_filter(filter))
         }
     };

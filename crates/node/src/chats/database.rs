@@ -144,7 +144,8 @@ impl Database {
     }
 
     fn migrate(&mut self) -> Result<(), ChatsError> {
-        let found: u32 = self.run(|connection| connection.pragma_query_value(None, "user_version", |row| row.get(0)))?;
+        let found: u32 =
+            self.run(|connection| connection.pragma_query_value(None, "user_version", |row| row.get(0)))?;
         if found > VERSION {
             return Err(ChatsError::Newer { path: self.path.clone(), found, known: VERSION });
         }

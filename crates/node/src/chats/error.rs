@@ -41,8 +41,14 @@ impl Hint for ChatsError {
         match self {
             Self::Bad(_) => vec!["begin a new chat".to_owned()],
             Self::Damaged { path, .. } => vec![
-                format!("nothing was changed; read out what is left: `sqlite3 '{0}' .recover | sqlite3 rescued.db`", path.display()),
-                format!("or move `{}` and the `-wal` file beside it away, and start again with no chats", path.display()),
+                format!(
+                    "nothing was changed; read out what is left: `sqlite3 '{0}' .recover | sqlite3 rescued.db`",
+                    path.display()
+                ),
+                format!(
+                    "or move `{}` and the `-wal` file beside it away, and start again with no chats",
+                    path.display()
+                ),
             ],
             Self::Newer { .. } => vec!["update Macramé on this machine".to_owned()],
             Self::DiskFull { .. } => vec!["free some space there; what was kept is still kept".to_owned()],

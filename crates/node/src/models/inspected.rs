@@ -72,7 +72,10 @@ impl FileState {
 fn by_candle(stored: &StoredModel) -> Result<ModelSpec, String> {
     match &stored.files[..] {
         [file] => engine_candle::inspect(file, stored.id.clone()).map_err(|error| error.to_string()),
-        files => Err(format!("it is in {} files, and the engine reads models of one; merge them with `gguf-split`", files.len())),
+        files => Err(format!(
+            "it is in {} files, and the engine reads models of one; merge them with `gguf-split`",
+            files.len()
+        )),
     }
 }
 

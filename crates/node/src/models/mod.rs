@@ -13,8 +13,8 @@ use store::{Hub, HubCache, HubOptions, Source, StoreError, StoredModel};
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
-pub use downloads::{DownloadState, DownloadStatus, TooManyDownloads};
 use downloads::Downloads;
+pub use downloads::{DownloadState, DownloadStatus, TooManyDownloads};
 pub use error::ModelError;
 use inspected::Inspected;
 

@@ -33,7 +33,9 @@ impl Rate {
     /// Over the window; zero as long as nothing is known.
     pub fn per_sec(&self) -> BytesPerSec {
         match (self.points.front(), self.points.back()) {
-            (Some((first, before)), Some((last, after))) if last > first => (*after - *before) / last.duration_since(*first),
+            (Some((first, before)), Some((last, after))) if last > first => {
+                (*after - *before) / last.duration_since(*first)
+            }
             (Some(_) | None, Some(_) | None) => BytesPerSec::new(0),
         }
     }

@@ -367,7 +367,9 @@ mod tests {
             let mut answer = String::new();
             loop {
                 match self.report() {
-                    RankReport::Stage(StageReport::Event { event: TokenEvent::Text { text, .. }, .. }) => answer += &text,
+                    RankReport::Stage(StageReport::Event { event: TokenEvent::Text { text, .. }, .. }) => {
+                        answer += &text
+                    }
                     RankReport::Stage(StageReport::Event { event: TokenEvent::Finished { .. }, .. }) => return answer,
                     RankReport::Stage(StageReport::Event { .. } | StageReport::Activity { .. }) => {}
                     report => panic!("expected an answer, got {report:?}"),
@@ -444,7 +446,8 @@ mod tests {
     fn a_failed_load_is_told_with_its_cause_and_its_hints() {
         let mut rank = start(0, 1, &Broken);
         rank.load();
-        let (error, hints) = ("cannot load the model: the file is cut short".to_owned(), vec!["fetch it again".to_owned()]);
+        let (error, hints) =
+            ("cannot load the model: the file is cut short".to_owned(), vec!["fetch it again".to_owned()]);
         assert_eq!(rank.report(), RankReport::Failed { error, hints });
         assert_eq!(rank.end(), Err(Failed));
     }

@@ -86,7 +86,8 @@ mod tests {
     #[test]
     fn lines_come_whole_and_an_unended_one_not_at_all() {
         let found = lines("one\n\nthree\nfour", 100);
-        let read: Vec<_> = found.iter().filter(|(kind, _)| *kind == Line::Read).map(|(_, text)| text.as_str()).collect();
+        let read: Vec<_> =
+            found.iter().filter(|(kind, _)| *kind == Line::Read).map(|(_, text)| text.as_str()).collect();
         assert_eq!(read, ["one", "", "three"]);
         assert_eq!(found.last().map(|(kind, _)| *kind), Some(Line::End));
     }

@@ -107,7 +107,10 @@ pub struct SpawnError {
 
 impl Hint for SpawnError {
     fn hints(&self) -> Hints {
-        vec![format!("see that `{}` exists and may be run; after an update, start Macramé again", self.program.display())]
+        vec![format!(
+            "see that `{}` exists and may be run; after an update, start Macramé again",
+            self.program.display()
+        )]
     }
 }
 
@@ -201,7 +204,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_rank_that_does_not_listen_is_ended_all_the_same() {
-        let Scripted { process, mut events, _dir } = start("trap '' TERM; echo '\"serving\"'; while :; do sleep 1; done");
+        let Scripted { process, mut events, _dir } =
+            start("trap '' TERM; echo '\"serving\"'; while :; do sleep 1; done");
         let _ = events.recv().await.expect("it serves");
         let started = Instant::now();
         process.stop().await;

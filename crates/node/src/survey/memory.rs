@@ -28,8 +28,11 @@ pub(super) fn measure(system: &mut System, ours: Bytes, wired: &dyn WiredLimit, 
 fn read(system: &System, ours: Bytes) -> Reading {
     let total = Bytes::new(system.total_memory());
     // On macOS, what `sysinfo` calls available counts pages that other programs use right now; what is used is exact.
-    let available =
-        if cfg!(target_os = "macos") { total - Bytes::new(system.used_memory()) } else { Bytes::new(system.available_memory()) };
+    let available = if cfg!(target_os = "macos") {
+        total - Bytes::new(system.used_memory())
+    } else {
+        Bytes::new(system.available_memory())
+    };
     match system.cgroup_limits() {
         None => Reading { total, available, ours },
         // A container: it has what its group may take, and no more than the machine has left.

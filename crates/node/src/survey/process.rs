@@ -59,7 +59,8 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn mapped_files_are_told_apart() {
-        let status = "Name:\tx\nVmRSS:\t    9000 kB\nRssAnon:\t    1024 kB\nRssFile:\t    7168 kB\nRssShmem:\t       0 kB\n";
+        let status =
+            "Name:\tx\nVmRSS:\t    9000 kB\nRssAnon:\t    1024 kB\nRssFile:\t    7168 kB\nRssShmem:\t       0 kB\n";
         let expected = ProcessMemory { resident: Bytes::from_mib(8), anonymous: Bytes::from_mib(1) };
         assert_eq!(parse(status), Some(expected));
         assert_eq!(parse("Name:\tkernel thread\n"), None);
