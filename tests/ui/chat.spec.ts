@@ -108,25 +108,29 @@ test(
 test(
   'an edited question is answered anew, and so is one again',
   async () => {
-    await say('Name three primary colours.');
-    await facts().waitFor({ timeout: ANSWER_MS });
+    // Each answer is stopped once it is seen to come: what it says matters elsewhere.
+    const answerComes = async () => {
+      await someText();
+      await page.keyboard.press('Escape');
+      await facts().waitFor();
+      expect(await answers().count()).toBe(1);
+    };
+    const talk = page.getByRole('region', { name: 'Conversation' });
+    await say(LONG);
+    await answerComes();
 
     await page.getByRole('button', { name: 'Edit message' }).click();
-    await page.getByRole('textbox', { name: 'Edit message' }).fill('Name two fruits.');
+    await page.getByRole('textbox', { name: 'Edit message' }).fill('Describe the sea at length.');
     await page.keyboard.press('Enter');
-    await page.locator('article[aria-busy]').waitFor();
-    await facts().waitFor({ timeout: ANSWER_MS });
-    const talk = page.getByRole('region', { name: 'Conversation' });
-    expect(await talk.getByText('Name three primary colours.').count()).toBe(0);
-    expect(await talk.getByText('Name two fruits.').count()).toBe(1);
-    expect(await answers().count()).toBe(1);
+    await answerComes();
+    expect(await talk.getByText(LONG).count()).toBe(0);
+    expect(await talk.getByText('Describe the sea at length.').count()).toBe(1);
 
     await page.getByRole('button', { name: 'Regenerate' }).click();
-    await page.locator('article[aria-busy]').waitFor();
-    await facts().waitFor({ timeout: ANSWER_MS });
-    expect(await answers().count()).toBe(1);
+    await answerComes();
+    expect(await talk.getByText('Describe the sea at length.').count()).toBe(1);
   },
-  3 * ANSWER_MS,
+  ANSWER_MS,
 );
 
 test('what a model writes can neither run nor load anything', async () => {

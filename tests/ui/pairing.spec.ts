@@ -63,6 +63,10 @@ test(
       .getByRole('button', { name: `Pair ${name}…` })
       .waitFor({ timeout: SIGHTING_MS });
 
+    // The other side forgets it too, or it would wait for it for good.
+    const { view: ofFirst } = await ask<{ view: { selfId: string } }>('first', '/v1/cluster');
+    await ask('unpaired', `/v1/cluster/nodes/${ofFirst.selfId}`, { method: 'DELETE' });
+
     expect([...first.complaints, ...third.complaints]).toEqual([]);
   },
   4 * SIGHTING_MS,

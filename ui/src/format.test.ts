@@ -68,5 +68,6 @@ test('a chat of last midnight’s other side is from yesterday', () => {
 
 test('a model’s short name leaves its owner out', () => {
   expect(shortModel('bartowski/SmolLM2-135M-Instruct-GGUF')).toBe('SmolLM2-135M-Instruct-GGUF');
-  expect(shortModel('local.gguf')).toBe('local.gguf');
+  expect(shortModel('org/Large-GGUF:Q4/Large-Q4_0-00001-of-00003.gguf')).toBe('Large-Q4_0');
+  expect(shortModel('local')).toBe('local');
 });

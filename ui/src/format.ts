@@ -73,5 +73,11 @@ function threeFigures(value: number): string {
   return value.toFixed(value >= 10 ? 1 : 2).replace(/\.?0+$/, '');
 }
 
-/** A model's name without the owner's: `SmolLM2-135M-Instruct-GGUF` of `bartowski/SmolLM2-135M-Instruct-GGUF`. */
-export const shortModel = (model: string): string => model.slice(model.lastIndexOf('/') + 1);
+/**
+ * A model's name without its owner: `SmolLM2-135M-Instruct` of `HuggingFaceTB/SmolLM2-135M-Instruct`. Where the id
+ * names a file, that says more: `SmolLM2-Q4_0` of `org/SmolLM2-GGUF:SmolLM2-Q4_0.gguf`.
+ */
+export function shortModel(model: string): string {
+  const name = model.slice(model.indexOf(':') + 1);
+  return name.slice(name.lastIndexOf('/') + 1).replace(/(-\d{5}-of-\d{5})?\.gguf$/i, '');
+}

@@ -232,7 +232,6 @@ impl Driver {
             },
             NetEvent::Paired { node, name, addr } => {
                 tracing::info!(node = %node.short(), name, %addr, "paired");
-                self.sightings.remove(&node);
                 self.handle(Input::Paired { node, name });
                 self.publish();
             }
