@@ -131,6 +131,6 @@ pub enum Output {
 pub struct RankPeer {
     pub rank: Rank,
     pub node: NodeId,
-    /// Best first, never empty.
+    /// Best first; empty only for a lone rank, which has no neighbours.
     pub data_addrs: Vec<SocketAddr>,
 }

@@ -101,12 +101,13 @@ impl Control {
         self.outputs.push_back(Output::Connect { deployment: entry.id, epoch: entry.epoch, rank, ranks });
     }
 
-    /// Where every rank of this epoch listens, once all do.
+    /// Where every rank of this epoch listens, once all do. A lone rank has no neighbours and listens nowhere.
     fn listeners(&self, entry: &OwnedDeployment) -> Option<Vec<RankPeer>> {
+        let is_alone = entry.plan.n_ranks() == 1;
         let listener = |node| {
             let rank = rank_of_epoch(entry, self.records.get(node)?)?;
             match rank.phase {
-                RankPhase::Connecting | RankPhase::Serving if !rank.data_addrs.is_empty() => {}
+                RankPhase::Connecting | RankPhase::Serving if is_alone || !rank.data_addrs.is_empty() => {}
                 RankPhase::Connecting
                 | RankPhase::Serving
                 | RankPhase::Fetching(_)
