@@ -116,7 +116,11 @@ impl Sampling {
     /// The likeliest token, always.
     pub const GREEDY: Self = Self { temperature: 0.0, ..Self::MODEL };
 
-    /// The model's own odds: what OpenAI's API does unless told otherwise.
+    /// What a request gets that says nothing, as from llama.cpp and LM Studio: a little sharper than the model's own
+    /// odds and without their long tail, into which small and quantised models fall.
+    pub const USUAL: Self = Self { temperature: 0.8, top_k: Some(40), top_p: 0.95, min_p: 0.05, ..Self::MODEL };
+
+    /// The model's own odds, nothing cut.
     pub const MODEL: Self = Self {
         temperature: 1.0,
         top_k: None,
@@ -142,7 +146,7 @@ impl Sampling {
 
 impl Default for Sampling {
     fn default() -> Self {
-        Self::MODEL
+        Self::USUAL
     }
 }
 

@@ -107,20 +107,20 @@ fn content(fields: &mut Fields) -> Result<String, Problem> {
 }
 
 fn sampling(fields: &mut Fields) -> Result<Sampling, Problem> {
-    let model = Sampling::MODEL;
+    let usual = Sampling::USUAL;
     let mut number = |field: &str, default: f32| -> Result<f32, Problem> {
         Ok(fields.optional(field, "a number")?.unwrap_or(default))
     };
     Ok(Sampling {
-        temperature: number("temperature", model.temperature)?,
-        top_p: number("top_p", model.top_p)?,
-        min_p: number("min_p", model.min_p)?,
-        repeat_penalty: number("repeat_penalty", model.repeat_penalty)?,
-        presence_penalty: number("presence_penalty", model.presence_penalty)?,
-        frequency_penalty: number("frequency_penalty", model.frequency_penalty)?,
-        repeat_last_n: model.repeat_last_n,
+        temperature: number("temperature", usual.temperature)?,
+        top_p: number("top_p", usual.top_p)?,
+        min_p: number("min_p", usual.min_p)?,
+        repeat_penalty: number("repeat_penalty", usual.repeat_penalty)?,
+        presence_penalty: number("presence_penalty", usual.presence_penalty)?,
+        frequency_penalty: number("frequency_penalty", usual.frequency_penalty)?,
+        repeat_last_n: usual.repeat_last_n,
         // llama.cpp's way to say all.
-        top_k: fields.optional("top_k", "a whole number")?.filter(|&top_k: &u32| top_k > 0),
+        top_k: fields.optional("top_k", "a whole number")?.or(usual.top_k).filter(|&top_k| top_k > 0),
         seed: seed(fields)?,
     })
 }
@@ -243,7 +243,7 @@ mod tests {
         let request = parse(json!({})).expect("a good request");
         assert_eq!(request.model, "org/tiny");
         assert_eq!(request.delivery, Delivery::Whole);
-        assert_eq!(request.generation.sampling, Sampling::MODEL);
+        assert_eq!(request.generation.sampling, Sampling::USUAL);
         assert_eq!(request.generation.messages, [ChatMessage { role: Role::User, content: "hello".to_owned() }]);
     }
 
