@@ -2,7 +2,9 @@
 //!
 //! `MACRAME_LOG` chooses what is logged, in the words of `tracing`'s filters: `debug`, `node=trace,quinn=off`.
 
+use std::fs::DirBuilder;
 use std::io::IsTerminal;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use tracing_appender::non_blocking::WorkerGuard;
@@ -40,6 +42,8 @@ pub struct LogGuard {
 
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
+    #[error("cannot make the folder `{}` for logs", .dir.display())]
+    Folder { dir: PathBuf, source: std::io::Error },
     #[error("cannot keep a log in `{}`", .dir.display())]
     File { dir: PathBuf, source: tracing_appender::rolling::InitError },
     #[error("`{LOG_VARIABLE}` is not a filter: `{got}`")]
@@ -50,6 +54,9 @@ pub enum LogError {
 
 /// Sets up logging for this process, once. Log files are named `macrame.<day>.log` in `dir`.
 pub fn start(dir: &Path, terminal: Terminal) -> Result<LogGuard, LogError> {
+    // Before the home is opened, so it may be the first that is made of it.
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(dir);
+    made.map_err(|source| LogError::Folder { dir: dir.to_owned(), source })?;
     let file = RollingFileAppender::builder()
         .rotation(Rotation::DAILY)
         .filename_prefix("macrame")
@@ -107,7 +114,7 @@ mod tests {
         for good in [FILTER_DEFAULT, "debug", "node=trace,quinn=off"] {
             assert!(parse(good).is_ok(), "{good}");
         }
-        let error = parse("node=loudly").err().expect("no level");
+        let error = parse("node=loudly").expect_err("no level");
         assert_eq!(error.to_string(), "`MACRAME_LOG` is not a filter: `node=loudly`");
     }
 

@@ -16,7 +16,7 @@ use engine::{
     Compute, GenerationError, Member, RankCommand, RankPeer, RankReport, Stage, StageCommand, StageHandle,
     StageOptions, StageRole,
 };
-use transport::{Cancel, Identity, IdentityError, LinkError, TcpListener};
+use transport::{Cancel, Identity, IdentityError, TcpListener};
 
 use super::commands::Commands;
 use super::load::{CandleLoader, LoadFailed, Loaded, Loader};
@@ -209,10 +209,7 @@ enum RankFailed {
 
 impl From<NoNeighbours> for RankFailed {
     fn from(error: NoNeighbours) -> Self {
-        match error {
-            NoNeighbours::Link { source: LinkError::Cancelled, .. } => Self::Gone,
-            error => Self::Neighbours(error),
-        }
+        if error.is_cancelled() { Self::Gone } else { Self::Neighbours(error) }
     }
 }
 
@@ -431,6 +428,9 @@ mod tests {
         let mut head = ranks.pop().expect("two ranks");
         assert_eq!(head.report(), RankReport::Serving);
         assert_eq!(last.end(), Ok(()));
+        // An idle head has nothing to ask its neighbour; the next generation finds out.
+        let request = Box::new(GenerationRequest::greedy("hello"));
+        head.send(&RankCommand::Stage(StageCommand::Generate { id: GenerationId(1), request }));
         let failed = loop {
             match head.report() {
                 RankReport::Failed { error, .. } => break error,

@@ -42,7 +42,7 @@ pub(super) fn listen(identity: &Identity, addrs: &[SocketAddr]) -> Result<TcpLis
     for &addr in addrs {
         match TcpListener::bind(identity, addr) {
             Ok(listener) => return Ok(listener),
-            Err(error) => failed = Some(error),
+            Err(error) => failed = Some(Box::new(error)),
         }
     }
     Err(failed.map_or(NoNeighbours::Nowhere, NoNeighbours::Listen))
@@ -99,18 +99,26 @@ pub(super) fn member(peer: &RankPeer) -> Member {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NoNeighbours {
     #[error("cannot listen for the other ranks")]
-    Listen(#[source] LinkError),
+    Listen(#[source] Box<LinkError>),
     #[error("no address to listen on was given")]
     Nowhere,
     #[error("the node did not say where rank {rank} is")]
     Missing { rank: Rank },
     #[error("no link to rank {rank} on {name}")]
-    Link { rank: Rank, name: String, source: LinkError },
+    Link { rank: Rank, name: String, source: Box<LinkError> },
 }
 
 impl NoNeighbours {
+    /// Whether nothing failed: the rank was told to end while it waited.
+    pub fn is_cancelled(&self) -> bool {
+        match self {
+            Self::Link { source, .. } => **source == LinkError::Cancelled,
+            Self::Listen(_) | Self::Nowhere | Self::Missing { .. } => false,
+        }
+    }
+
     fn link(peer: &RankPeer, source: LinkError) -> Self {
-        Self::Link { rank: peer.rank, name: peer.name.clone(), source }
+        Self::Link { rank: peer.rank, name: peer.name.clone(), source: Box::new(source) }
     }
 }
 
