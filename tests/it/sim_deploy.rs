@@ -11,7 +11,10 @@ const HOME: [&str; 3] = ["studio 64 GiB", "mini 16 GiB", "laptop 16 GiB"];
 const SEEDS: u64 = 20;
 
 /// A home whose `nodes` serve a model that `owner` deployed.
-fn serving(seed: u64, pick: impl Fn([NodeId; 3]) -> (NodeId, Vec<NodeId>)) -> Result<(Sim, [NodeId; 3], DeploymentId), Stuck> {
+fn serving(
+    seed: u64,
+    pick: impl Fn([NodeId; 3]) -> (NodeId, Vec<NodeId>),
+) -> Result<(Sim, [NodeId; 3], DeploymentId), Stuck> {
     let mut sim = Sim::new(seed);
     let ids = sim.lan(HOME);
     sim.run_until("all see all", Sim::all_see_all)?;
@@ -59,7 +62,9 @@ fn memory_is_promised_once_and_every_refusal_has_its_numbers() -> Result<(), Stu
         assert!(sim.answers().filter(|answer| answer.is_ok()).count() <= 1, "seed {seed}");
         let needed = plan.shares()[0].reserved_bytes();
         for refused in sim.answers().filter_map(|answer| answer.as_ref().err()) {
-            let short = |no: &control::NodeRefusal| no.refusal == Refusal::Memory { needed, usable: Bytes::from_gib(16) - needed };
+            let short = |no: &control::NodeRefusal| {
+                no.refusal == Refusal::Memory { needed, usable: Bytes::from_gib(16) - needed }
+            };
             assert!(refused.by_node.iter().all(short), "seed {seed}: {refused}");
         }
         sim.run_until_quiet()?;
@@ -81,10 +86,7 @@ fn a_node_that_does_not_answer_is_named_and_nothing_stays_reserved() -> Result<(
         let refused = sim.deployed(studio, plan)?.expect_err("the laptop sleeps");
         let named: Vec<_> = refused.by_node.iter().map(|no| (no.name.as_str(), &no.refusal)).collect();
         assert_eq!(named, [("laptop", &Refusal::NoAnswer)], "seed {seed}");
-        assert_eq!(
-            refused.to_string(),
-            "`org/simulated` was not deployed: `laptop`: it did not answer within 5 s"
-        );
+        assert_eq!(refused.to_string(), "`org/simulated` was not deployed: `laptop`: it did not answer within 5 s");
         sim.run_for(Duration::from_secs(1))?;
         assert_eq!(sim.view(studio).nodes[&mini].reserved, Bytes::ZERO, "seed {seed}");
     }

@@ -1,3 +1,4 @@
 //! Scenarios over the whole workspace.
 
 pub mod scripted;
+pub mod sim;

@@ -283,7 +283,9 @@ impl Sim {
                 match self.nodes[&at].state {
                     NodeState::Running(_) if self.nodes[&at].boot == boot => self.rank_reports(at, report)?,
                     // Its processes stand still with it.
-                    NodeState::Asleep(_) => self.queue.push(self.now + ASLEEP_CHECKED_EVERY, Event::Rank { at, boot, report }),
+                    NodeState::Asleep(_) => {
+                        self.queue.push(self.now + ASLEEP_CHECKED_EVERY, Event::Rank { at, boot, report })
+                    }
                     NodeState::Running(_) | NodeState::Crashed => {}
                 }
             }

@@ -186,7 +186,7 @@ impl Control {
     }
 
     pub(crate) fn wanted(&self) -> BTreeMap<DeploymentId, Wanted<'_>> {
-        wanted(&self.records, self.upkeep.orphans())
+        wanted(&self.records, self.upkeep.orphans(), self.upkeep.stopped())
     }
 
     pub(crate) fn status_of(&self, entry: &OwnedDeployment) -> DeploymentStatus {

@@ -153,3 +153,116 @@ fn version_skew(view: &View) -> Vec<Warning> {
     });
     skewed.collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use domain::{
+        Architecture, Bytes, Deployment, DeploymentId, Epoch, Fact, LayerIdx, Memory, ModelSpec, NodeFacts, Plan,
+        Timestamp, TokenCount,
+    };
+
+    use super::*;
+    use crate::{DeploymentStatus, NodeView};
+
+    const NOW: Timestamp = Timestamp(0);
+
+    fn id(n: u8) -> NodeId {
+        NodeId::from_bytes([n; 32])
+    }
+
+    fn node(name: &str, version: &str) -> NodeView {
+        let memory =
+            Memory { total: Bytes::from_gib(16), used_by_others: Bytes::from_gib(4), usable: Bytes::from_gib(8) };
+        let facts =
+            NodeFacts { version: version.to_owned(), memory: Fact::known(memory, NOW), ..NodeFacts::named(name) };
+        NodeView {
+            name: name.to_owned(),
+            liveness: Liveness::Alive,
+            silent_for: None,
+            boot: None,
+            facts: Some(facts),
+            reserved: Bytes::from_gib(6),
+            ranks: Vec::new(),
+        }
+    }
+
+    /// Two nodes with one deployment over both.
+    fn home() -> View {
+        let spec = ModelSpec {
+            id: "org/tiny".parse().expect("a model id"),
+            architecture: Architecture::Llama,
+            quantisation: "F32".to_owned(),
+            layer_bytes: vec![Bytes::new(10); 2],
+            embedding_bytes: Bytes::ZERO,
+            head_bytes: Bytes::ZERO,
+            tied_embeddings: false,
+            hidden_size: 8,
+            n_kv_heads: 2,
+            head_dim: 4,
+            vocab_size: 16,
+            context_max: TokenCount(64),
+        };
+        let plan = Plan::from_cuts(&spec, &[id(1), id(2)], &[LayerIdx(1)], TokenCount(64), 1).expect("one cut");
+        let deployment = DeploymentView {
+            deployment: Deployment { id: DeploymentId(1), epoch: Epoch(1), plan },
+            owner: id(1),
+            status: DeploymentStatus::Serving,
+            ranks: vec![None, None],
+        };
+        View {
+            rev: 1,
+            me: id(1),
+            nodes: BTreeMap::from([(id(1), node("studio", "0.1.0")), (id(2), node("mini", "0.1.0"))]),
+            deployments: BTreeMap::from([(DeploymentId(1), deployment)]),
+        }
+    }
+
+    fn texts(view: &View) -> Vec<String> {
+        warnings(view)
+            .into_iter()
+            .map(|w| format!("{:?} {}: {} -> {}", w.severity, w.code.as_str(), w.text, w.fix))
+            .collect()
+    }
+
+    #[test]
+    fn a_healthy_home_is_not_talked_about() {
+        assert_eq!(texts(&home()), Vec::<String>::new());
+    }
+
+    #[test]
+    fn each_trouble_is_named_with_its_fix_worst_first() {
+        let mut view = home();
+        let mini = view.nodes.get_mut(&id(2)).expect("there are two");
+        mini.liveness = Liveness::Suspect;
+        mini.reserved = Bytes::from_gib(9);
+        let studio = view.nodes.get_mut(&id(1)).and_then(|node| node.facts.as_mut()).expect("with facts");
+        let latency = Fact::known(Duration::from_millis(12), NOW);
+        studio.links =
+            vec![LinkFacts { latency, kind: Fact::known(LinkKind::Wifi, NOW), ..LinkFacts::unmeasured(id(2)) }];
+        view.nodes.insert(id(3), node("laptop", "0.2.0"));
+        assert_eq!(
+            texts(&view),
+            [
+                "Warning node-silent: `mini` holds layers of `org/tiny` and does not answer -> wake `mini` or check its \
+                 network; or stop `org/tiny` and deploy it without `mini`",
+                "Warning memory-short: `mini` promised 9.0 GiB to deployments and has 8.0 GiB for them; other programs \
+                 hold 4.0 GiB -> close programs that hold 1.0 GiB on `mini`, or stop a deployment there",
+                "Warning version-skew: `laptop` runs Macramé 0.2.0, `studio` runs 0.1.0 -> install the same version on \
+                 `laptop` and `studio`",
+                "Note slow-hop: a round trip between `studio` and `mini` over Wi-Fi takes 12.0 ms, and every token makes \
+                 it -> connect `studio` and `mini` by a cable",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_node_that_is_gone_is_a_problem_only_where_it_is_needed() {
+        let mut view = home();
+        view.nodes.get_mut(&id(2)).expect("there are two").liveness = Liveness::Gone;
+        assert_eq!(warnings(&view)[0].severity, Severity::Problem);
+        view.deployments.clear();
+        assert_eq!(warnings(&view), []);
+    }
+}

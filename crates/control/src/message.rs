@@ -72,3 +72,49 @@ pub enum BadMessage {
     #[error("message does not parse: {0}")]
     Json(String),
 }
+
+#[cfg(test)]
+mod tests {
+    use domain::{NodeFacts, NodeId};
+
+    use super::*;
+    use crate::{NODES_MAX, RecordBody, STOPS_MAX};
+
+    fn record(n_stops: usize) -> Message {
+        let mut body = RecordBody::of(NodeFacts::named("studio"));
+        body.stops = vec![DeploymentId(1); n_stops];
+        let stamp = Stamp { boot: Boot(2), version: 3 };
+        Message::Record { record: Record { writer: NodeId::from_bytes([1; 32]), stamp, body } }
+    }
+
+    #[test]
+    fn a_message_survives_its_json() {
+        let bytes = Bytes::from_mib(3);
+        let refused = Some(Refusal::Memory { needed: bytes, usable: Bytes::ZERO });
+        let (deployment, epoch) = (DeploymentId(9), Epoch(1));
+        for message in [
+            Message::Heartbeat { digest: Digest::from([(NodeId::from_bytes([7; 32]), Stamp::default())]) },
+            record(1),
+            Message::Reserve { deployment, epoch, bytes },
+            Message::Reserved { deployment, epoch, boot: Boot(1), refused },
+            Message::Release { deployment },
+        ] {
+            let json = message.encode().expect("it is short");
+            assert_eq!(Message::decode(&json), Ok(message));
+        }
+    }
+
+    #[test]
+    fn what_is_too_much_is_refused_with_the_limit() {
+        let json = record(STOPS_MAX + 1).encode().expect("it is short");
+        assert_eq!(Message::decode(&json), Err(BadMessage::Many { what: "stops", got: STOPS_MAX + 1, max: STOPS_MAX }));
+        let nodes = (0..=NODES_MAX).map(|n| (NodeId::from_bytes([n as u8; 32]), Stamp::default()));
+        let json = Message::Pull { digest: nodes.collect() }.encode().expect("it is short");
+        assert!(matches!(Message::decode(&json), Err(BadMessage::Many { what: "stamps", .. })));
+        assert_eq!(
+            Message::decode(&vec![b' '; MESSAGE_BYTES_MAX + 1]),
+            Err(BadMessage::Long { len: MESSAGE_BYTES_MAX + 1 })
+        );
+        assert!(matches!(Message::decode(b"{}"), Err(BadMessage::Json(_))));
+    }
+}

@@ -172,3 +172,58 @@ impl Control {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use domain::{Architecture, Bytes, Fact, Memory, ModelSpec, NodeFacts, NodeId, Plan, Timestamp, TokenCount};
+
+    use super::*;
+    use crate::{Boot, Input, RankEvent, RankReport, RequestId};
+
+    /// A rank without neighbours has no listener, so waiting for its address would never end.
+    #[test]
+    fn a_lone_rank_connects_though_it_listens_nowhere() {
+        let (now, me) = (Instant::now(), NodeId::from_bytes([1; 32]));
+        let memory = Memory { total: Bytes::from_gib(8), used_by_others: Bytes::ZERO, usable: Bytes::from_gib(8) };
+        let facts = NodeFacts { memory: Fact::known(memory, Timestamp(0)), ..NodeFacts::named("studio") };
+        let mut control = Control::new(me, facts, Boot(1), 7, now);
+        control.handle(Input::Deploy { request: RequestId(1), plan: lone_plan(me) }, now);
+        let fetch = drain(&mut control).into_iter().find(|output| matches!(output, Output::Fetch { .. }));
+        let Some(Output::Fetch { deployment, epoch, .. }) = fetch else { panic!("no fetch") };
+        let mut report = |event| {
+            control.handle(Input::Rank(RankReport { deployment, epoch, event }), now);
+            drain(&mut control)
+        };
+        let outputs = report(RankEvent::Fetched);
+        assert!(outputs.iter().any(|output| matches!(output, Output::StartRank { .. })), "{outputs:?}");
+        let outputs = report(RankEvent::Loaded { data_addrs: Vec::new(), resident: Bytes::ZERO });
+        assert!(
+            outputs.iter().any(|output| matches!(output, Output::Connect { ranks, .. } if ranks.len() == 1)),
+            "{outputs:?}"
+        );
+    }
+
+    fn drain(control: &mut Control) -> Vec<Output> {
+        std::iter::from_fn(|| control.poll_output()).collect()
+    }
+
+    fn lone_plan(node: NodeId) -> Plan {
+        let spec = ModelSpec {
+            id: "org/tiny".parse().expect("a model id"),
+            architecture: Architecture::Llama,
+            quantisation: "F32".to_owned(),
+            layer_bytes: vec![Bytes::new(10); 2],
+            embedding_bytes: Bytes::new(100),
+            head_bytes: Bytes::new(100),
+            tied_embeddings: false,
+            hidden_size: 8,
+            n_kv_heads: 2,
+            head_dim: 4,
+            vocab_size: 16,
+            context_max: TokenCount(64),
+        };
+        Plan::from_cuts(&spec, &[node], &[], TokenCount(64), 1).expect("one rank")
+    }
+}

@@ -1,13 +1,13 @@
 //! Keeping deployments true over time: starting failed ones again, finding an owner for those that lost theirs, and
 //! ending those that somebody wants ended.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use domain::{DeploymentId, Epoch, NodeId};
 
 use crate::clock::Awake;
-use crate::deployments::{Wanted, stopped};
+use crate::deployments::Wanted;
 use crate::{Boot, Control, DEPLOYMENTS_MAX, DeploymentStatus, Liveness, OwnedDeployment, Record, STOPS_MAX};
 
 /// How often a deployment that keeps failing is started again before a person must look at it.
@@ -34,6 +34,9 @@ pub(crate) struct Upkeep {
     /// Since when a deployment has had no living owner.
     ownerless_since: BTreeMap<DeploymentId, Awake>,
     restarts: BTreeMap<DeploymentId, Restarts>,
+    /// Deployments that somebody wanted ended, for as long as any record known here mentions them: whoever made the
+    /// wish may let go of it before the last mention is gone from here.
+    stopped: BTreeSet<DeploymentId>,
 }
 
 #[derive(Clone, Debug)]
@@ -53,6 +56,10 @@ impl Upkeep {
     pub fn orphans(&self) -> impl Iterator<Item = Wanted<'_>> {
         self.orphans.values().map(|orphan| Wanted { owner: orphan.owner, entry: &orphan.entry })
     }
+
+    pub fn stopped(&self) -> &BTreeSet<DeploymentId> {
+        &self.stopped
+    }
 }
 
 impl Control {
@@ -69,7 +76,8 @@ impl Control {
         for entry in replaced.body.deployments {
             let is_here = entry.plan.rank_of(self.me).is_some();
             let is_owned = self.records.iter().any(|r| r.body.deployments.iter().any(|d| d.id == entry.id));
-            if is_here && !is_owned && self.upkeep.orphans.len() < DEPLOYMENTS_MAX {
+            let is_over = self.upkeep.stopped.contains(&entry.id);
+            if is_here && !is_owned && !is_over && self.upkeep.orphans.len() < DEPLOYMENTS_MAX {
                 self.upkeep.orphans.insert(entry.id, Orphan { owner: replaced.writer, entry });
             }
         }
@@ -85,7 +93,11 @@ impl Control {
     /// Drops what anybody wants ended, and wishes that have met everybody.
     fn end_stopped(&mut self) {
         let now = self.clock.now();
-        for id in stopped(&self.records) {
+        let mut stopped = std::mem::take(&mut self.upkeep.stopped);
+        stopped.extend(self.records.iter().flat_map(|record| record.body.stops.iter().copied()));
+        stopped.retain(|&id| self.records.iter().any(|r| r.body.mentions(id) || r.body.stops.contains(&id)));
+        self.upkeep.stopped = stopped.clone();
+        for id in stopped {
             self.upkeep.orphans.remove(&id);
             // The wish is taken over, so that it arrives wherever the deployment's end does.
             if self.owned.remove(&id).is_some() {

@@ -2,10 +2,12 @@
 
 mod cases;
 
-use cases::{node, spec, table, topology};
-use domain::{ModelSpec, TokenCount};
+use std::fmt::Write;
+
+use cases::{node, spec, topology};
+use domain::{Hint, ModelSpec, Plan, TokenCount, Topology};
 use expect_test::{Expect, expect};
-use planner::{Goal, NodeChoice, Objective, plan};
+use planner::{Goal, NoPlan, NodeChoice, Objective, plan};
 
 fn check(nodes: &[(&str, Option<u64>)], spec: &ModelSpec, goal: &Goal, expected: Expect) {
     let topology = topology(nodes);
@@ -170,4 +172,27 @@ fn every_obstacle_is_named_at_once() {
         - use at most 2 nodes
     "#]],
     );
+}
+
+/// One line for each share: its node, its layers, what it reserves of what there is.
+fn table(topology: &Topology, plan: &Result<Plan, NoPlan>) -> String {
+    let mut table = String::new();
+    match plan {
+        Ok(plan) => {
+            for share in plan.shares() {
+                let node = &topology.nodes[&share.node];
+                let (name, layers) = (&node.facts.name, share.layers.to_string());
+                let plannable = node.plannable().expect("a planned node's memory is known");
+                writeln!(table, "{name:<8}{layers:>6}  {} of {plannable}", share.reserved_bytes())
+                    .expect("to a string");
+            }
+        }
+        Err(no_plan) => {
+            writeln!(table, "{no_plan}").expect("to a string");
+            for hint in no_plan.hints() {
+                writeln!(table, "- {hint}").expect("to a string");
+            }
+        }
+    }
+    table
 }

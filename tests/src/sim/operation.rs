@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use domain::{
-    Architecture, Bytes, DeploymentId, Fact, LayerIdx, ModelSpec, NodeId, Plan, Timestamp, TokenCount,
-};
+use domain::{Architecture, Bytes, DeploymentId, Fact, LayerIdx, ModelSpec, NodeId, Plan, Timestamp, TokenCount};
 use rand::RngExt;
 
 use super::{Sim, Stuck, Weather};
@@ -12,20 +10,51 @@ use super::{Sim, Stuck, Weather};
 /// One thing that people, machines or the network do. Nodes are counted modulo how many there are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation {
-    Wait { millis: u16 },
+    Wait {
+        millis: u16,
+    },
     /// Over `n_ranks` nodes from `owner + first` on, taking about `thirds` of each node's memory.
-    Deploy { owner: u8, first: u8, n_ranks: u8, thirds: u8 },
+    Deploy {
+        owner: u8,
+        first: u8,
+        n_ranks: u8,
+        thirds: u8,
+    },
     /// `which` of the deployments that the node knows.
-    Stop { at: u8, which: u8 },
-    Crash { node: u8 },
-    Restart { node: u8 },
-    Sleep { node: u8 },
-    Wake { node: u8 },
-    Cut { a: u8, b: u8 },
-    Mend { a: u8, b: u8 },
-    JumpClock { node: u8, millis: u16 },
-    KillRank { node: u8 },
-    NewFacts { node: u8 },
+    Stop {
+        at: u8,
+        which: u8,
+    },
+    Crash {
+        node: u8,
+    },
+    Restart {
+        node: u8,
+    },
+    Sleep {
+        node: u8,
+    },
+    Wake {
+        node: u8,
+    },
+    Cut {
+        a: u8,
+        b: u8,
+    },
+    Mend {
+        a: u8,
+        b: u8,
+    },
+    JumpClock {
+        node: u8,
+        millis: u16,
+    },
+    KillRank {
+        node: u8,
+    },
+    NewFacts {
+        node: u8,
+    },
     Foul,
     Fair,
 }

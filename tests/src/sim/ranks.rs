@@ -112,7 +112,8 @@ impl Sim {
     /// Processes that had a link to that of `deployment` on `gone` may notice.
     pub(super) fn break_neighbours(&mut self, gone: NodeId, deployment: DeploymentId) {
         let others = self.nodes.values().filter(|node| node.id != gone);
-        let of = |node: &super::SimNode| Some((node.id, node.ranks.get(&deployment).filter(|rank| rank.is_linked)?.epoch));
+        let of =
+            |node: &super::SimNode| Some((node.id, node.ranks.get(&deployment).filter(|rank| rank.is_linked)?.epoch));
         let linked: Vec<_> = others.filter_map(of).collect();
         for (at, epoch) in linked {
             if self.chance(NOTICED_PER_MILLE) {

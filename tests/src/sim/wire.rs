@@ -42,11 +42,23 @@ impl Weather {
 
 #[derive(Clone, Debug)]
 pub(super) enum Event {
-    Arrive { from: NodeId, to: NodeId, json: Vec<u8> },
+    Arrive {
+        from: NodeId,
+        to: NodeId,
+        json: Vec<u8>,
+    },
     /// `at` learns that its channel to `to` is up or down.
-    Channel { at: NodeId, to: NodeId, join: Join },
+    Channel {
+        at: NodeId,
+        to: NodeId,
+        join: Join,
+    },
     /// The caller of the control at `at`, in its start `boot`, reports of a rank.
-    Rank { at: NodeId, boot: Boot, report: RankReport },
+    Rank {
+        at: NodeId,
+        boot: Boot,
+        report: RankReport,
+    },
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -1,12 +1,8 @@
-//! Topologies and models in one line each, and plans as tables.
-
-use std::fmt::Write;
+//! Topologies and models in one line each.
 
 use domain::{
-    Architecture, Bytes, Fact, Hint, Memory, ModelSpec, NodeFacts, NodeId, Plan, Timestamp, TokenCount, Topology,
-    TopologyNode,
+    Architecture, Bytes, Fact, Memory, ModelSpec, NodeFacts, NodeId, Timestamp, TokenCount, Topology, TopologyNode,
 };
-use planner::NoPlan;
 
 pub fn node(n: u8) -> NodeId {
     NodeId::from_bytes([n; 32])
@@ -40,27 +36,4 @@ pub fn spec(layers_mib: &[u64], embedding_mib: u64, head_mib: u64) -> ModelSpec 
         vocab_size: 1000,
         context_max: TokenCount(32_768),
     }
-}
-
-/// One line for each share: its node, its layers, what it reserves of what there is.
-pub fn table(topology: &Topology, plan: &Result<Plan, NoPlan>) -> String {
-    let mut table = String::new();
-    match plan {
-        Ok(plan) => {
-            for share in plan.shares() {
-                let node = &topology.nodes[&share.node];
-                let (name, layers) = (&node.facts.name, share.layers.to_string());
-                let plannable = node.plannable().expect("a planned node's memory is known");
-                writeln!(table, "{name:<8}{layers:>6}  {} of {plannable}", share.reserved_bytes())
-                    .expect("to a string");
-            }
-        }
-        Err(no_plan) => {
-            writeln!(table, "{no_plan}").expect("to a string");
-            for hint in no_plan.hints() {
-                writeln!(table, "- {hint}").expect("to a string");
-            }
-        }
-    }
-    table
 }
