@@ -97,7 +97,7 @@ fn what_a_node_says_of_itself_reaches_those_who_cannot_hear_it_through_others() 
         assert_eq!(sim.liveness(laptop, mini), Liveness::Alive);
         let disk_free = Fact::known(Bytes::from_gib(7), Timestamp(1));
         let facts = NodeFacts { disk_free, ..sim.node(laptop).facts.clone() };
-        sim.input(laptop, Input::Facts(facts))?;
+        sim.input(laptop, Input::Facts(Box::new(facts)))?;
         let hears = |s: &Sim| s.view(studio).nodes[&laptop].facts.as_ref().is_some_and(|f| f.disk_free == disk_free);
         sim.run_until("the news went round", hears)?;
         assert_eq!(sim.liveness(laptop, studio), Liveness::Gone, "hearsay is no sign of life");

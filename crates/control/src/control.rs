@@ -256,7 +256,7 @@ impl Control {
                 }
             }
             Input::Facts(facts) => {
-                self.facts = facts;
+                self.facts = *facts;
                 self.is_unsettled = true;
             }
             Input::Deploy { request, plan } => self.deploy(request, plan),
@@ -278,10 +278,10 @@ impl Control {
             Message::Pull { digest } => {
                 let newer: Vec<_> = self.records.newer_than(&digest).cloned().collect();
                 for record in newer {
-                    self.send(from, Message::Record { record });
+                    self.send(from, Message::Record { record: Box::new(record) });
                 }
             }
-            Message::Record { record } => self.take_record(record),
+            Message::Record { record } => self.take_record(*record),
             Message::Reserve { deployment, epoch, bytes } => {
                 let refused = self.reserve(deployment, bytes).err();
                 let answer = Message::Reserved { deployment, epoch, boot: self.boot(), refused };
@@ -325,7 +325,7 @@ impl Control {
             Merged::Old => {}
             Merged::Newer(replaced) => {
                 if let Some(replaced) = replaced {
-                    self.keep_orphans(replaced);
+                    self.keep_orphans(*replaced);
                 }
                 self.change();
             }
@@ -410,7 +410,7 @@ impl Control {
     }
 
     fn push_own(&mut self) {
-        let record = self.own_record().clone();
+        let record = Box::new(self.own_record().clone());
         let to: Vec<_> = self.members.connected().collect();
         for node in to {
             self.send(node, Message::Record { record: record.clone() });

@@ -38,13 +38,15 @@ impl Control {
             return;
         }
         match refused {
-            // The latest start counts: an answer of an earlier one may come late.
-            None => pending.granted.entry(from).and_modify(|known| *known = boot.max(*known)).or_insert(boot),
+            None => {
+                // The latest start counts: an answer of an earlier one may come late.
+                let known = pending.granted.entry(from).or_insert(boot);
+                *known = boot.max(*known);
+            }
             Some(refusal) => {
                 pending.refused.insert(from, refusal);
-                return;
             }
-        };
+        }
     }
 
     /// After a sleep nobody's promise can be counted on: ask everybody again, with a new deadline.

@@ -27,7 +27,7 @@ pub enum Input {
         message: Message,
     },
     /// New facts of this node itself.
-    Facts(NodeFacts),
+    Facts(Box<NodeFacts>),
     /// Make `plan` true, with this node as its owner. Answered by [`Output::DeployAnswer`] within
     /// [`RESERVE_DEADLINE`](crate::RESERVE_DEADLINE).
     Deploy {

@@ -16,7 +16,7 @@ pub enum Message {
     /// I am behind: send what is newer than this.
     Pull { digest: Digest },
     /// One writer's record, from the writer itself or passed on.
-    Record { record: Record },
+    Record { record: Box<Record> },
     /// The owner of a deployment asks for memory. Asking twice changes nothing.
     Reserve { deployment: DeploymentId, epoch: Epoch, bytes: Bytes },
     /// The answer of the node that owns the memory.
@@ -84,7 +84,7 @@ mod tests {
         let mut body = RecordBody::of(NodeFacts::named("studio"));
         body.stops = vec![DeploymentId(1); n_stops];
         let stamp = Stamp { boot: Boot(2), version: 3 };
-        Message::Record { record: Record { writer: NodeId::from_bytes([1; 32]), stamp, body } }
+        Message::Record { record: Box::new(Record { writer: NodeId::from_bytes([1; 32]), stamp, body }) }
     }
 
     #[test]

@@ -128,7 +128,7 @@ impl Records {
     pub fn merge(&mut self, record: Record) -> Merged {
         match self.by_writer.get(&record.writer) {
             Some(known) if known.stamp >= record.stamp => Merged::Old,
-            Some(_) | None => Merged::Newer(self.by_writer.insert(record.writer, record)),
+            Some(_) | None => Merged::Newer(self.by_writer.insert(record.writer, record).map(Box::new)),
         }
     }
 
@@ -163,5 +163,5 @@ pub(crate) enum Merged {
     /// Known already, or older than what is known.
     Old,
     /// Taken; what it replaced.
-    Newer(Option<Record>),
+    Newer(Option<Box<Record>>),
 }

@@ -122,7 +122,7 @@ impl Sim {
                 let facts = &mut self.node_mut(id).facts;
                 facts.disk_free = Fact::known(Bytes::from_gib(at.0 % 100), at);
                 let facts = facts.clone();
-                self.input(id, control::Input::Facts(facts))?;
+                self.input(id, control::Input::Facts(Box::new(facts)))?;
             }
             Operation::Foul => self.weather = Weather { mangling: self.weather.mangling, ..Weather::foul() },
             Operation::Fair => self.weather = Weather { mangling: self.weather.mangling, ..Weather::fair() },

@@ -125,7 +125,8 @@ impl Sim {
             Mangling::None => None,
             Mangling::OldAsNew => {
                 let old = self.watched.an_older_body(record)?;
-                self.chance(100).then(|| Message::Record { record: Record { body: old, ..record.clone() } })
+                let old_as_new = Record { body: old, ..Record::clone(record) };
+                self.chance(100).then(|| Message::Record { record: Box::new(old_as_new) })
             }
         }
     }

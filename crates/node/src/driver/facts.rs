@@ -27,7 +27,7 @@ impl Driver {
     /// Tells `control`, with the links as they were measured.
     pub(super) fn tell_facts(&mut self, facts: NodeFacts) {
         self.facts = NodeFacts { links: self.links.values().cloned().collect(), ..facts };
-        self.handle(Input::Facts(self.facts.clone()));
+        self.handle(Input::Facts(Box::new(self.facts.clone())));
     }
 
     /// Measures the link to a node, off this loop.
