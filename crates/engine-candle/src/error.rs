@@ -60,6 +60,8 @@ pub enum LoadError {
     Tokenizer { path: PathBuf, problem: String },
     #[error("the chat template of {} cannot be used: {problem}", path.display())]
     Template { path: PathBuf, problem: String },
+    #[error("cannot start the threads that compute")]
+    Threads(#[source] rayon::ThreadPoolBuildError),
     #[error(transparent)]
     Candle(#[from] candle_core::Error),
 }
@@ -81,7 +83,7 @@ impl Hint for LoadError {
                 hint("choose a model with a byte-level BPE tokenizer, as Llama 3 and SmolLM2 have")
             }
             Self::Template { .. } => hint("choose an instruct model: base models have no chat template"),
-            Self::Candle(_) => Vec::new(),
+            Self::Threads(_) | Self::Candle(_) => Vec::new(),
         }
     }
 }

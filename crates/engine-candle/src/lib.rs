@@ -16,13 +16,19 @@ use std::path::PathBuf;
 
 use domain::{Architecture, Shard, TokenCount};
 use engine::{Compute, Text};
+use rayon::{ThreadPool, ThreadPoolBuilder};
 
 pub use error::{InspectError, LoadError};
 pub use inspect::inspect;
 
-/// Environment variables by which candle and rayon are told how many threads compute. They are read once, before the first
-/// step: whoever starts a rank's process sets both.
-pub const THREADS_VARS: [&str; 2] = ["CANDLE_NUM_THREADS", "RAYON_NUM_THREADS"];
+/// What a rank takes of its machine, beside its weights.
+#[derive(Clone, Copy, Debug)]
+pub struct LoadOptions {
+    /// Sequences kept at once; at least one.
+    pub n_slots: u32,
+    /// Threads that compute; one for each core if absent.
+    pub n_threads: Option<u32>,
+}
 
 /// A rank's part of a model, ready to compute.
 pub struct Loaded {
@@ -31,10 +37,10 @@ pub struct Loaded {
     pub text: Option<Box<dyn Text>>,
 }
 
-/// Maps `shard` of the model in `files` and sets up `n_slots` sequences of the shard's context.
+/// Maps `shard` of the model in `files` and sets up its sequences, each of the shard's context.
 ///
 /// Reads the header; weights are paged in as they are first used.
-pub fn load(shard: &Shard, files: &[PathBuf], n_slots: u32) -> Result<Loaded, LoadError> {
+pub fn load(shard: &Shard, files: &[PathBuf], options: LoadOptions) -> Result<Loaded, LoadError> {
     let [path] = files else { return Err(LoadError::Files { got: files.len() }) };
     let header = gguf::Header::read(path)?;
     let compute: Box<dyn Compute> = match inspect::architecture(&header)? {
@@ -48,8 +54,9 @@ pub fn load(shard: &Shard, files: &[PathBuf], n_slots: u32) -> Result<Loaded, Lo
             if shard.context > context_max {
                 return Err(LoadError::Context { planned: shard.context, context_max });
             }
-            let n_slots = n_slots.max(1) as usize;
-            Box::new(models::llama::Model::load(&header, config, shard.layers, shard.context, n_slots)?)
+            let n_slots = options.n_slots.max(1) as usize;
+            let threads = threads(options.n_threads)?;
+            Box::new(models::llama::Model::load(&header, config, shard.layers, shard.context, n_slots, threads)?)
         }
     };
     let text = match shard.is_first() {
@@ -57,4 +64,11 @@ pub fn load(shard: &Shard, files: &[PathBuf], n_slots: u32) -> Result<Loaded, Lo
         false => None,
     };
     Ok(Loaded { compute, text })
+}
+
+fn threads(n_threads: Option<u32>) -> Result<ThreadPool, LoadError> {
+    // Rayon reads 0 as one for each core.
+    let n_threads = n_threads.unwrap_or(0) as usize;
+    let named = |idx| format!("compute-{idx}");
+    ThreadPoolBuilder::new().num_threads(n_threads).thread_name(named).build().map_err(LoadError::Threads)
 }

@@ -246,7 +246,7 @@ fn options() -> StageOptions {
 }
 
 fn start(ranks: Vec<Box<dyn Compute>>, options: StageOptions) -> LocalDeployment {
-    LocalDeployment::start(ranks, ToyText, options)
+    LocalDeployment::start(ranks, Box::new(ToyText), options)
 }
 
 fn toys(cuts: &[u32], step_time: Duration) -> Vec<Box<dyn Compute>> {

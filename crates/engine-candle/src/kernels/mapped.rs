@@ -7,7 +7,10 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::Arc;
 
-use candle_core::quantized::k_quants::GgmlType;
+use candle_core::quantized::k_quants::{
+    BlockQ2K, BlockQ3K, BlockQ4_0, BlockQ4_1, BlockQ4K, BlockQ5_0, BlockQ5_1, BlockQ5K, BlockQ6K, BlockQ8_0, BlockQ8_1,
+    BlockQ8K,
+};
 use memmap2::{Mmap, MmapOptions};
 
 /// Maps a range of a file for reading.
@@ -26,11 +29,11 @@ pub(super) struct MappedBlocks<T> {
     format: PhantomData<T>,
 }
 
-/// The formats whose blocks have no padding and no invalid bit patterns.
+/// Formats whose blocks have no padding and no invalid bit patterns.
 ///
 /// # Safety
 /// Implement only for types that are whole numbers, floats, or `repr(C)` structs of them without padding.
-pub(super) unsafe trait PlainBlock: GgmlType {}
+pub(super) unsafe trait PlainBlock: Send + Sync {}
 
 macro_rules! plain_blocks {
     ($($block:ty)*) => {
@@ -40,10 +43,6 @@ macro_rules! plain_blocks {
     };
 }
 
-use candle_core::quantized::k_quants::{
-    BlockQ2K, BlockQ3K, BlockQ4_0, BlockQ4_1, BlockQ4K, BlockQ5_0, BlockQ5_1, BlockQ5K, BlockQ6K, BlockQ8_0, BlockQ8_1,
-    BlockQ8K,
-};
 plain_blocks! {
     BlockQ4_0 BlockQ4_1 BlockQ5_0 BlockQ5_1 BlockQ8_0 BlockQ8_1 BlockQ2K BlockQ3K BlockQ4K BlockQ5K BlockQ6K BlockQ8K
     half::f16 half::bf16 f32

@@ -3,6 +3,9 @@
 mod attention;
 mod mapped;
 mod matrix;
+mod product;
+#[cfg(target_arch = "x86_64")]
+mod q4_1;
 mod rope;
 
 pub(crate) use attention::{Heads, attend};

@@ -13,7 +13,8 @@
 use candle_core::{Device, Module, Result, Tensor};
 use candle_transformers::quantized_nn::RmsNorm;
 use domain::{Bytes, LayerIdx, LayerRange, TokenCount};
-use engine::{Compute, ComputeError, Footprint, Input, Logits, Output, Shape, Step, StepPart};
+use engine::{Compute, ComputeError, Footprint, Input, Logits, Output, Shape, SlotIdx, Step, StepPart};
+use rayon::ThreadPool;
 
 use crate::cache::SlotCache;
 use crate::gguf::Header;
@@ -286,16 +287,52 @@ struct Head {
     output: Matrix,
 }
 
-/// A rank's layers of the model, and the ends it has.
-pub(crate) struct Model {
-    config: Config,
-    context: TokenCount,
-    n_slots: usize,
+/// Layers of the model in their order, and the ends that are here.
+struct Layers {
     embedding: Option<Matrix>,
     blocks: Vec<Block>,
     head: Option<Head>,
     rope: Rope,
+    hidden_size: usize,
+}
+
+impl Layers {
+    fn run(&mut self, step: &Step, input: Input<'_>) -> Result<Output> {
+        let (n_rows, hidden_size) = (step.n_rows(), self.hidden_size);
+        let tokens: Vec<u32> = step.parts.iter().flat_map(|part| part.tokens.iter().copied()).collect();
+        let mut x = match (input, &self.embedding) {
+            (Input::Tokens, Some(embedding)) => embedding.rows(tokens.into_iter())?,
+            (Input::Hidden(hidden), None) => Tensor::from_slice(hidden, (n_rows, hidden_size), &Device::Cpu)?,
+            (Input::Tokens, None) => candle_core::bail!("a rank without the embedding was given tokens"),
+            (Input::Hidden(_), Some(_)) => candle_core::bail!("the first rank was given a hidden state"),
+        };
+        let positions = step.parts.iter().flat_map(|part| (part.position..).take(part.tokens.len()));
+        let rows = Rows { parts: &step.parts, rotations: self.rope.at(positions) };
+        for block in &mut self.blocks {
+            x = block.forward(&x, &rows)?;
+        }
+        match &self.head {
+            None => Ok(Output::Hidden(x.flatten_all()?.to_vec1()?)),
+            Some(_) if step.n_logits() == 0 => Ok(Output::Logits(Vec::new())),
+            Some(head) => {
+                let x = x.index_select(&Tensor::new(rows_with_logits(step), &Device::Cpu)?, 0)?; // [n_logits, hidden_size]
+                let logits = head.output.forward(&head.norm.forward(&x)?)?; // [n_logits, vocab_size]
+                Ok(Output::Logits(logits.flatten_all()?.to_vec1()?))
+            }
+        }
+    }
+
+    fn n_held(&self, slot: SlotIdx) -> usize {
+        self.blocks[0].attention.cache[slot.idx()].n_held()
+    }
+}
+
+/// A rank's part of the model, and the threads that compute it.
+pub(crate) struct Model {
+    layers: Layers,
+    shape: Shape,
     footprint: Footprint,
+    threads: ThreadPool,
 }
 
 impl Model {
@@ -305,6 +342,7 @@ impl Model {
         layers: LayerRange,
         context: TokenCount,
         n_slots: usize,
+        threads: ThreadPool,
     ) -> std::result::Result<Self, LoadError> {
         let (is_first, is_last) = (layers.start().0 == 0, layers.end().0 == config.n_layers);
         let output = if header.tensors.contains_key(OUTPUT) { OUTPUT } else { TOKEN_EMBEDDING };
@@ -338,43 +376,15 @@ impl Model {
             copied_bytes: weights.copied_bytes,
             kv_bytes: kv_row_bytes * u64::from(context.0) * u64::from(layers.count()) * n_slots as u64,
         };
-        Ok(Self { config, context, n_slots, embedding, blocks, head, rope, footprint })
-    }
-
-    fn run(&mut self, step: &Step, input: Input<'_>) -> Result<Output> {
-        let (n_rows, hidden_size) = (step.n_rows(), self.config.hidden_size);
-        let tokens: Vec<u32> = step.parts.iter().flat_map(|part| part.tokens.iter().copied()).collect();
-        let mut x = match (input, &self.embedding) {
-            (Input::Tokens, Some(embedding)) => embedding.rows(tokens.into_iter())?,
-            (Input::Hidden(hidden), None) => Tensor::from_slice(hidden, (n_rows, hidden_size), &Device::Cpu)?,
-            (Input::Tokens, None) => candle_core::bail!("a rank without the embedding was given tokens"),
-            (Input::Hidden(_), Some(_)) => candle_core::bail!("the first rank was given a hidden state"),
-        };
-        let positions = step.parts.iter().flat_map(|part| (part.position..).take(part.tokens.len()));
-        let rows = Rows { parts: &step.parts, rotations: self.rope.at(positions) };
-        for block in &mut self.blocks {
-            x = block.forward(&x, &rows)?;
-        }
-        match &self.head {
-            None => Ok(Output::Hidden(x.flatten_all()?.to_vec1()?)),
-            Some(_) if step.n_logits() == 0 => Ok(Output::Logits(Vec::new())),
-            Some(head) => {
-                let x = x.index_select(&Tensor::new(rows_with_logits(step), &Device::Cpu)?, 0)?; // [n_logits, hidden_size]
-                let logits = head.output.forward(&head.norm.forward(&x)?)?; // [n_logits, vocab_size]
-                Ok(Output::Logits(logits.flatten_all()?.to_vec1()?))
-            }
-        }
+        let shape = Shape { hidden_size: config.hidden_size, vocab_size: config.vocab_size, n_slots, context };
+        let layers = Layers { embedding, blocks, head, rope, hidden_size: config.hidden_size };
+        Ok(Self { layers, shape, footprint, threads })
     }
 }
 
 impl Compute for Model {
     fn shape(&self) -> Shape {
-        Shape {
-            hidden_size: self.config.hidden_size,
-            vocab_size: self.config.vocab_size,
-            n_slots: self.n_slots,
-            context: self.context,
-        }
+        self.shape
     }
 
     fn footprint(&self) -> Footprint {
@@ -382,8 +392,10 @@ impl Compute for Model {
     }
 
     fn forward(&mut self, step: &Step, input: Input<'_>) -> std::result::Result<Output, ComputeError> {
-        step.check(self.shape(), input, |slot| self.blocks[0].attention.cache[slot.idx()].n_held())?;
-        self.run(step, input).map_err(|error| ComputeError::Backend(Box::new(error)))
+        step.check(self.shape, input, |slot| self.layers.n_held(slot))?;
+        // Inside the pool every product finds its threads awake.
+        let (threads, layers) = (&self.threads, &mut self.layers);
+        threads.install(|| layers.run(step, input)).map_err(|error| ComputeError::Backend(Box::new(error)))
     }
 }
 

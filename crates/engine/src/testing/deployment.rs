@@ -35,11 +35,11 @@ impl LocalDeployment {
     /// Starts a rank for each of `computes`, in order. Rank `i` runs on a node called `node-i`.
     pub fn start(
         computes: impl IntoIterator<Item = Box<dyn Compute>>,
-        text: impl Text + 'static,
+        text: Box<dyn Text>,
         options: StageOptions,
     ) -> Self {
         let computes: Vec<_> = computes.into_iter().collect();
-        let roles = roles(computes.len(), Box::new(text));
+        let roles = roles(computes.len(), text);
         let (sender, reports) = mpsc::channel();
         let mut handles = Vec::new();
         let mut ranks = Vec::new();

@@ -117,7 +117,7 @@ impl Ranks {
         let key = RankKey { deployment, epoch, rank: shard.rank };
         let files = self.files.remove(&(deployment, epoch)).unwrap_or_default();
         let n_threads = self.node.config.threads.and_then(|n| u32::try_from(n).ok());
-        let process = match RankProcess::spawn(&self.node.config.rank_program, key, n_threads, self.events.clone()) {
+        let process = match RankProcess::spawn(&self.node.config.rank_program, key, self.events.clone()) {
             Ok(process) => process,
             Err(error) => {
                 let reason = [vec![error.to_string()], error.hints()].concat().join("; ");

@@ -5,6 +5,7 @@ use std::error::Error;
 use domain::{Hint, Hints};
 use engine::rank_protocol::Load;
 use engine::{Compute, Text};
+use engine_candle::LoadOptions;
 
 /// How a rank gets its layers; tests put small ones in the place of files.
 pub(super) trait Loader: Send + Sync {
@@ -32,12 +33,13 @@ impl LoadFailed {
     }
 }
 
-/// Loads with candle, which is told its threads by the environment this process was started in.
+/// Loads with candle.
 pub(super) struct CandleLoader;
 
 impl Loader for CandleLoader {
     fn load(&self, load: &Load) -> Result<Loaded, LoadFailed> {
-        let loaded = engine_candle::load(&load.shard, &load.files, load.n_slots).map_err(LoadFailed::of)?;
+        let options = LoadOptions { n_slots: load.n_slots, n_threads: load.n_threads };
+        let loaded = engine_candle::load(&load.shard, &load.files, options).map_err(LoadFailed::of)?;
         let engine_candle::Loaded { compute, text } = loaded;
         Ok(Loaded { compute, text })
     }

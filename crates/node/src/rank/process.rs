@@ -6,7 +6,6 @@ use std::process::Stdio;
 
 use domain::{Hint, Hints};
 use engine::{RankCommand, StageCommand};
-use engine_candle::THREADS_VARS;
 use tokio::process::Command;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, watch};
@@ -28,7 +27,7 @@ pub struct RankProcess {
 }
 
 impl RankProcess {
-    /// Starts `program` with the single argument `rank`, to compute on `n_threads` (the engine's choice if absent).
+    /// Starts `program` with the single argument `rank`.
     ///
     /// What becomes of it arrives on `events`, in order, the
     /// last being [`RankEvent::Exited`]; a receiver that does not take them holds the rank up.
@@ -37,14 +36,10 @@ impl RankProcess {
     pub fn spawn(
         program: &Path,
         key: RankKey,
-        n_threads: Option<u32>,
         events: mpsc::Sender<(RankKey, RankEvent)>,
     ) -> Result<Self, SpawnError> {
         let mut command = Command::new(program);
         command.arg("rank").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
-        if let Some(n_threads) = n_threads {
-            command.envs(THREADS_VARS.map(|var| (var, n_threads.to_string())));
-        }
         // Ctrl-C in the node's terminal is for the node, which then ends its ranks in order.
         #[cfg(unix)]
         command.process_group(0);
@@ -148,7 +143,7 @@ mod tests {
         std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).expect("a script");
         std::fs::set_permissions(&program, PermissionsExt::from_mode(0o700)).expect("rights");
         let (sender, events) = mpsc::channel(16);
-        let process = RankProcess::spawn(&program, KEY, Some(1), sender).expect("starts");
+        let process = RankProcess::spawn(&program, KEY, sender).expect("starts");
         Scripted { _dir: dir, events, process }
     }
 
@@ -236,7 +231,7 @@ mod tests {
     #[tokio::test]
     async fn a_program_that_is_not_there_is_named() {
         let (sender, _events) = mpsc::channel(1);
-        let error = RankProcess::spawn(Path::new("/no/such/program"), KEY, None, sender).expect_err("not there");
+        let error = RankProcess::spawn(Path::new("/no/such/program"), KEY, sender).expect_err("not there");
         assert_eq!(error.to_string(), "cannot start a rank: `/no/such/program`");
     }
 }
