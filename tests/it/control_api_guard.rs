@@ -48,7 +48,11 @@ fn routes() -> Vec<(Access, Method, String, Option<Value>)> {
         (Access::Control, put, "/v1/settings", Some(json!({}))),
     ];
     let unpair = (Access::Control, delete, format!("/v1/cluster/nodes/{OTHER_NODE}"), None);
-    routes.into_iter().map(|(access, method, path, body)| (access, method, path.to_owned(), body)).chain([unpair]).collect()
+    routes
+        .into_iter()
+        .map(|(access, method, path, body)| (access, method, path.to_owned(), body))
+        .chain([unpair])
+        .collect()
 }
 
 async fn status(server: &Server, headers: HeaderMap, route: &(Access, Method, String, Option<Value>)) -> StatusCode {

@@ -57,7 +57,9 @@ async fn a_whole_answer() {
     let server = Scripted::default().serve(Bind::Loopback).await;
     let response = ask(&server, "Name three primary colours.", json!({})).await;
     assert_eq!(response.status(), StatusCode::OK);
-    check_body(response, expect![[r#""#]]).await;
+    check_body(response, expect![[r#"
+        {"choices":[{"finish_reason":"stop","index":0,"logprobs":null,"message":{"content":"Red, yellow, blue.","refusal":null,"role":"assistant"}}],"created":0,"id":"ID","model":"org/scripted","object":"chat.completion","timings":{"first_token_ms":110.0,"prompt_ms":100.0,"tokens_per_sec":20.0},"usage":{"completion_tokens":4,"prompt_tokens":9,"total_tokens":13}}
+    "#]]).await;
 }
 
 #[tokio::test]
@@ -67,14 +69,42 @@ async fn a_streamed_answer_with_usage_and_timings() {
     let response = ask(&server, "Name three primary colours.", extra).await;
     assert_eq!(response.status(), StatusCode::OK);
     assert_eq!(response.headers()["content-type"], "text/event-stream");
-    check_body(response, expect![[r#""#]]).await;
+    check_body(response, expect![[r#"
+        data: {"choices":[{"delta":{"content":"","role":"assistant"},"finish_reason":null,"index":0,"logprobs":null}],"created":0,"id":"ID","model":"org/scripted","object":"chat.completion.chunk","usage":null}
+
+        data: {"choices":[{"delta":{"content":"Red,"},"finish_reason":null,"index":0,"logprobs":null}],"created":0,"id":"ID","model":"org/scripted","object":"chat.completion.chunk","usage":null}
+
+        data: {"choices":[{"delta":{"content":" yellow,"},"finish_reason":null,"index":0,"logprobs":null}],"created":0,"id":"ID","model":"org/scripted","object":"chat.completion.chunk","usage":null}
+
+        data: {"choices":[{"delta":{"content":" blue."},"finish_reason":null,"index":0,"logprobs":null}],"created":0,"id":"ID","model":"org/scripted","object":"chat.completion.chunk","usage":null}
+
+        data: {"choices":[{"delta":{},"finish_reason":"stop","index":0,"logprobs":null}],"created":0,"id":"ID","model":"org/scripted","object":"chat.completion.chunk","usage":null}
+
+        data: {"choices":[],"created":0,"id":"ID","model":"org/scripted","object":"chat.completion.chunk","timings":{"first_token_ms":110.0,"prompt_ms":100.0,"tokens_per_sec":20.0},"usage":{"completion_tokens":4,"prompt_tokens":9,"total_tokens":13}}
+
+        data: [DONE]
+
+    "#]]).await;
 }
 
 #[tokio::test]
 async fn a_streamed_answer_with_logprobs() {
     let server = Scripted::default().serve(Bind::Loopback).await;
     let extra = json!({"stream": true, "logprobs": true, "top_logprobs": 2});
-    check_body(ask(&server, "Name three primary colours.", extra).await, expect![[r#""#]]).await;
+    check_body(ask(&server, "Name three primary colours.", extra).await, expect![[r#"
+        data: {"choices":[{"delta":{"content":"","role":"assistant"},"finish_reason":null,"index":0,"logprobs":null}],"created":0,"id":"ID","model":"org/scripted","object":"chat.completion.chunk"}
+
+        data: {"choices":[{"delta":{"content":"Red,"},"finish_reason":null,"index":0,"logprobs":{"content":[{"bytes":[82,101,100,44],"logprob":-0.25,"token":"Red,","top_logprobs":[{"bytes":[82,101,100,44],"logprob":-0.25,"token":"Red,"},{"bytes":[32,110,111],"logprob":-1.5,"token":" no"}]}],"refusal":null}}],"created":0,"id":"ID","model":"org/scripted","object":"chat.completion.chunk"}
+
+        data: {"choices":[{"delta":{"content":" yellow,"},"finish_reason":null,"index":0,"logprobs":{"content":[{"bytes":[32,121,101,108,108,111,119,44],"logprob":-0.25,"token":" yellow,","top_logprobs":[{"bytes":[32,121,101,108,108,111,119,44],"logprob":-0.25,"token":" yellow,"},{"bytes":[32,110,111],"logprob":-1.5,"token":" no"}]}],"refusal":null}}],"created":0,"id":"ID","model":"org/scripted","object":"chat.completion.chunk"}
+
+        data: {"choices":[{"delta":{"content":" blue."},"finish_reason":null,"index":0,"logprobs":{"content":[{"bytes":[32,98,108,117,101,46],"logprob":-0.25,"token":" blue.","top_logprobs":[{"bytes":[32,98,108,117,101,46],"logprob":-0.25,"token":" blue."},{"bytes":[32,110,111],"logprob":-1.5,"token":" no"}]}],"refusal":null}}],"created":0,"id":"ID","model":"org/scripted","object":"chat.completion.chunk"}
+
+        data: {"choices":[{"delta":{},"finish_reason":"stop","index":0,"logprobs":null}],"created":0,"id":"ID","model":"org/scripted","object":"chat.completion.chunk"}
+
+        data: [DONE]
+
+    "#]]).await;
 }
 
 #[tokio::test]
@@ -82,7 +112,14 @@ async fn an_error_in_mid_stream_is_the_last_event() {
     let server = Scripted::default().serve(Bind::Loopback).await;
     let response = ask(&server, "fail midway", json!({"stream": true})).await;
     assert_eq!(response.status(), StatusCode::OK);
-    check_body(response, expect![[r#""#]]).await;
+    check_body(response, expect![[r#"
+        data: {"choices":[{"delta":{"content":"","role":"assistant"},"finish_reason":null,"index":0,"logprobs":null}],"created":0,"id":"ID","model":"org/scripted","object":"chat.completion.chunk"}
+
+        data: {"choices":[{"delta":{"content":"Red,"},"finish_reason":null,"index":0,"logprobs":null}],"created":0,"id":"ID","model":"org/scripted","object":"chat.completion.chunk"}
+
+        data: {"error":{"code":"rank_lost","hints":["see that Macramé runs on mini and that its cable or Wi-Fi is up","ask again once the deployment serves"],"message":"rank 1 on mini was lost: the connection was closed","param":null,"type":"server_error"}}
+
+    "#]]).await;
     let cut_off = ask(&server, "be cut off", json!({"stream": true})).await.text().await.expect("a whole body");
     assert!(cut_off.contains("answer_cut_off") && !cut_off.contains("[DONE]"), "{cut_off}");
 }
@@ -148,7 +185,9 @@ async fn a_client_that_goes_away_cancels() {
 async fn only_served_models_answer_and_the_error_lists_them() {
     let backend = Scripted::default();
     let server = backend.serve(Bind::Loopback).await;
-    for (model, hint) in [("org/none", "being served: `org/scripted`"), (LOADING_MODEL, "its deployment is not ready: loading")] {
+    for (model, hint) in
+        [("org/none", "being served: `org/scripted`"), (LOADING_MODEL, "its deployment is not ready: loading")]
+    {
         let response = ask(&server, "hello", json!({"model": model})).await;
         assert_eq!(response.status(), StatusCode::NOT_FOUND);
         let body: Value = response.json().await.expect("an error body");

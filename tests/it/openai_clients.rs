@@ -57,7 +57,8 @@ fn python_with_client() -> Result<PathBuf> {
     stamp::unless_done(&environment.join("macrame-stamp"), &digest, || {
         run_quietly(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&environment))?;
         let mut pip = Command::new(&python);
-        pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement"]).arg(&requirements);
+        pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--requirement"])
+            .arg(&requirements);
         run_quietly(&mut pip).map(drop)
     })?;
     Ok(python)

@@ -46,17 +46,9 @@ struct Kept {
 
 impl Default for Scripted {
     fn default() -> Self {
-        let state = State {
-            view: view(),
-            chats: BTreeMap::new(),
-            requests: Vec::new(),
-            node_name: "studio".to_owned(),
-        };
-        Self {
-            state: Arc::new(Mutex::new(state)),
-            changed: watch::Sender::new(()),
-            n_running: watch::Sender::new(0),
-        }
+        let state =
+            State { view: view(), chats: BTreeMap::new(), requests: Vec::new(), node_name: "studio".to_owned() };
+        Self { state: Arc::new(Mutex::new(state)), changed: watch::Sender::new(()), n_running: watch::Sender::new(0) }
     }
 }
 

@@ -285,3 +285,164 @@ impl From<node::ModelEntry> for ModelView {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::time::Duration;
+
+    use domain::{
+        Architecture, BytesPerSec, Deployment, DeploymentId, Epoch, LayerIdx, Memory, ModelSpec, Rank, Timestamp,
+        TokenCount,
+    };
+
+    use super::*;
+
+    const STUDIO: NodeId = NodeId::from_bytes([1; 32]);
+    const MINI: NodeId = NodeId::from_bytes([2; 32]);
+
+    #[test]
+    fn this_node_comes_first_and_the_others_by_name() {
+        let mut state = state();
+        state.view.me = STUDIO;
+        let names = |state: &ClusterState| cluster(state).nodes.into_iter().map(|node| node.name).collect::<Vec<_>>();
+        assert_eq!(names(&state), ["studio", "mini"]);
+        state.view.me = MINI;
+        assert_eq!(names(&state), ["mini", "studio"]);
+    }
+
+    #[test]
+    fn memory_is_what_the_plans_put_there() {
+        let view = cluster(&state());
+        let memory = view.nodes[0].memory.as_ref().expect("measured");
+        assert_eq!((memory.total_bytes, memory.usable_bytes, memory.reserved_bytes), (16 << 30, 12 << 30, 1 << 30));
+        // Two layers of 10 bytes and the embedding of 100.
+        assert_eq!(memory.weight_bytes, 120);
+        assert_eq!(view.nodes[1].memory, None, "nothing is known of it");
+        assert_eq!(view.nodes[1].status_text, "not heard of for 4 s");
+    }
+
+    #[test]
+    fn a_rank_that_was_not_heard_of_is_there_too() {
+        let view = cluster(&state());
+        let [deployment] = view.deployments.as_slice() else { panic!("one deployment") };
+        assert_eq!(
+            (deployment.status, deployment.status_text.as_str()),
+            (DeploymentStatus::Fetching, "fetching, 1.0 KiB of 4.0 KiB")
+        );
+        let [head, last] = deployment.ranks.as_slice() else { panic!("two ranks") };
+        assert_eq!((head.first_layer, head.last_layer, head.fetched_bytes, head.resident_bytes), (0, 1, 1024, 77));
+        assert_eq!((last.first_layer, last.last_layer, last.status_text.as_str()), (2, 3, "not begun"));
+    }
+
+    #[test]
+    fn links_to_nodes_that_are_not_paired_are_left_out() {
+        let mut state = state();
+        let facts = state.view.nodes.get_mut(&STUDIO).and_then(|node| node.facts.as_mut()).expect("known");
+        facts.links.push(LinkFacts::unmeasured(NodeId::from_bytes([9; 32])));
+        facts.links.push(LinkFacts {
+            latency: Fact::known(Duration::from_micros(310), Timestamp(7)),
+            bandwidth: Fact::known(BytesPerSec::from_gbit(20), Timestamp(8)),
+            ..LinkFacts::unmeasured(MINI)
+        });
+        let view = cluster(&state);
+        let [link] = view.links.as_slice() else { panic!("one link") };
+        assert_eq!((link.latency_us, link.bandwidth_bytes_per_sec), (Some(310.0), Some(2_500_000_000)));
+        assert_eq!((link.measured_at_ms, link.kind), (Some(7), None));
+    }
+
+    #[test]
+    fn a_plan_shows_what_each_node_could_give() {
+        let state = state();
+        let shown = plan(&two_ranks(), &state.view);
+        let plannable: Vec<_> = shown.shares.iter().map(|share| share.plannable_bytes).collect();
+        assert_eq!(plannable, [11 << 30, 0], "usable less reserved; nothing of a node that is silent");
+        assert_eq!(shown.shares.iter().map(|share| share.node_name.as_str()).collect::<Vec<_>>(), ["studio", "mini"]);
+    }
+
+    #[test]
+    fn a_failed_download_says_what_to_do() {
+        let failed = DownloadState {
+            model: "org/tiny".parse().expect("a model id"),
+            done: Bytes::new(1),
+            total: Bytes::new(2),
+            rate: BytesPerSec::new(3),
+            status: DownloadStatus::Failed {
+                error: "the disk is full".to_owned(),
+                hints: vec!["free some".to_owned()],
+            },
+        };
+        assert_eq!(download(&failed).error.as_deref(), Some("the disk is full; free some"));
+    }
+
+    fn state() -> ClusterState {
+        let memory =
+            Memory { total: Bytes::from_gib(16), used_by_others: Bytes::from_gib(4), usable: Bytes::from_gib(12) };
+        let facts = NodeFacts { memory: Fact::known(memory, Timestamp(1)), ..NodeFacts::named("studio") };
+        let studio = control::NodeView {
+            name: "studio".to_owned(),
+            liveness: Liveness::Alive,
+            silent_for: Some(Duration::ZERO),
+            boot: None,
+            facts: Some(facts),
+            reserved: Bytes::from_gib(1),
+            ranks: Vec::new(),
+        };
+        let mini = control::NodeView {
+            name: "mini".to_owned(),
+            liveness: Liveness::Suspect,
+            silent_for: Some(Duration::from_millis(4_200)),
+            facts: None,
+            reserved: Bytes::ZERO,
+            ..studio.clone()
+        };
+        let id = DeploymentId(0x10);
+        let fetching = Fetching { done: Bytes::new(1024), total: Bytes::new(4096) };
+        let head = RankStatus {
+            deployment: id,
+            epoch: Epoch(1),
+            rank: Rank::HEAD,
+            phase: RankPhase::Fetching(fetching),
+            data_addrs: Vec::new(),
+            resident_bytes: Bytes::new(77),
+        };
+        let deployment = control::DeploymentView {
+            deployment: Deployment { id, epoch: Epoch(1), plan: two_ranks() },
+            owner: STUDIO,
+            status: Status::Fetching(fetching),
+            ranks: vec![Some(head), None],
+        };
+        let view = View {
+            rev: 1,
+            me: STUDIO,
+            nodes: BTreeMap::from([(STUDIO, studio), (MINI, mini)]),
+            deployments: BTreeMap::from([(id, deployment)]),
+        };
+        ClusterState {
+            rev: 1,
+            view,
+            warnings: Vec::new(),
+            sightings: Vec::new(),
+            pairing: PairingStatus::Closed,
+            downloads: Vec::new(),
+        }
+    }
+
+    fn two_ranks() -> Plan {
+        let spec = ModelSpec {
+            id: "org/tiny".parse().expect("a model id"),
+            architecture: Architecture::Llama,
+            quantisation: "F32".to_owned(),
+            layer_bytes: vec![Bytes::new(10); 4],
+            embedding_bytes: Bytes::new(100),
+            head_bytes: Bytes::new(100),
+            tied_embeddings: false,
+            hidden_size: 8,
+            n_kv_heads: 2,
+            head_dim: 4,
+            vocab_size: 16,
+            context_max: TokenCount(64),
+        };
+        Plan::from_cuts(&spec, &[STUDIO, MINI], &[LayerIdx(2)], TokenCount(64), 1).expect("two ranks of two layers")
+    }
+}

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use api::wire::{DownloadRequest, DownloadView};
+use api::wire::{DownloadRequest, DownloadView, ModelView};
 use domain::ModelId;
 use indicatif::{ProgressBar, ProgressStyle};
 use node::{DownloadStatus, Models};
@@ -89,7 +89,10 @@ impl By {
                     Some(DownloadView { done_bytes, total_bytes, .. }) => {
                         Ok(State::Running { done_bytes, total_bytes })
                     }
-                    None => Ok(State::Done),
+                    None if is_on_disk(client, model).await? => Ok(State::Done),
+                    None => {
+                        Err(Advised::new("the download was stopped", "begin it again: what has come is kept").into())
+                    }
                 }
             }
             Self::Us(models) => match models.downloads().into_iter().find(|download| download.model == *model) {
@@ -113,6 +116,13 @@ impl By {
             }
         }
     }
+}
+
+async fn is_on_disk(client: &Client, model: &ModelId) -> Result<bool> {
+    let models: Vec<ModelView> = client.get("/v1/cluster/models").await?;
+    // One file of a repository that holds several is listed with its name.
+    let with_file = format!("{model}:");
+    Ok(models.iter().any(|found| found.id == model.as_str() || found.id.starts_with(&with_file)))
 }
 
 /// Bytes, speed, time left. Nothing is drawn where standard error is no terminal.

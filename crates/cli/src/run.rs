@@ -22,7 +22,9 @@ pub async fn run(client: &Client, flags: RunFlags) -> Result<()> {
     match best_deployment(&view, &model) {
         Some(deployment) => {
             terminal::note(rendered_deployment(&view, deployment).trim_end());
-            wait_until_serving(client, &deployment.id).await?;
+            if deployment.status != DeploymentStatus::Serving {
+                wait_until_serving(client, &deployment.id).await?;
+            }
         }
         None => {
             let request = request(client, &goal).await?;

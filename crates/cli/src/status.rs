@@ -219,7 +219,30 @@ mod tests {
                 fix: "switch it on".to_owned(),
             }],
         };
-        expect![[r""]].assert_eq(&rendered(&view));
+        expect![[r#"
+            node           state                   memory                   ours    usable     total  chip
+            studio (here)  alive                   ██▒▒▒▒▒·············  8.0 GiB  48.0 GiB  64.0 GiB  Apple M3 Ultra
+            mini           not heard of for 2 min                              ?         ?         ?  Apple M3 Ultra
+
+            links
+              from    to    kind               round trip        speed
+              studio  mini  Thunderbolt (en5)     0.31 ms  20.0 Gbit/s
+
+            org/tiny: rank 1 on mini is gone
+              deployment 00000000000000ff, 30 layers, context of 4096 tokens
+              rank  node    layers   weights  keys and values  resident  state
+                 0  studio  0–14    50.0 MiB         10.0 MiB  70.0 MiB  serving
+                 1  mini    15–29   50.0 MiB         10.0 MiB  70.0 MiB  not heard of
+
+            in sight, not paired
+              attic at 192.168.1.7:4000, version 0.2.0, another version
+
+            download of org/big: 1.0 GiB of 4.0 GiB
+
+            problem: mini is silent
+              try: switch it on
+        "#]]
+        .assert_eq(&rendered(&view));
     }
 
     fn node(id: char, name: &str, status: NodeStatus, status_text: &str) -> NodeView {
