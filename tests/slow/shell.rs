@@ -151,7 +151,10 @@ async fn the_page_reaches_the_shell(client: &Client) -> Result<()> {
     let autostart = ask("autostart", json!({})).await?;
     ensure!(autostart["value"].is_boolean(), "`autostart` said {autostart}");
     let file = ask("reveal_folder", json!({ "path": "/bin/sh" })).await?;
-    ensure!(file["error"].as_str().is_some_and(|error| error.contains("is not a folder")), "`reveal_folder` said {file}");
+    ensure!(
+        file["error"].as_str().is_some_and(|error| error.contains("is not a folder")),
+        "`reveal_folder` said {file}"
+    );
     let denied = ask("plugin:opener|open_path", json!({ "path": "/bin/sh" })).await?;
     ensure!(denied["error"].is_string(), "the page may open any program: {denied}");
     Ok(())

@@ -22,9 +22,15 @@ pub struct Desktop {
 
 impl Desktop {
     pub fn start() -> Result<Self> {
-        let (display, number) = start_and_read_line(
-            Command::new("Xvfb").args(["-displayfd", "1", "-screen", "0", "1280x800x24", "-nolisten", "tcp"]),
-        )?;
+        let (display, number) = start_and_read_line(Command::new("Xvfb").args([
+            "-displayfd",
+            "1",
+            "-screen",
+            "0",
+            "1280x800x24",
+            "-nolisten",
+            "tcp",
+        ]))?;
         let (bus, bus_address) =
             start_and_read_line(Command::new("dbus-daemon").args(["--session", "--nofork", "--print-address=1"]))?;
         let [driver_port, native_port] = free_ports()?;
