@@ -3,6 +3,7 @@
 //! `cargo xtask test` fetches it into the folder that `MACRAME_TEST_MODELS` names, `~/.cache/macrame-test-models` by
 //! default.
 
+use std::io::Write;
 use std::path::PathBuf;
 
 use domain::{Bytes, GenerationId, LayerRange, TokenCount};
@@ -56,6 +57,26 @@ fn two_ranks_answer_sensibly_and_as_one_does() {
     // The same chat again finds its tokens in the slot, and goes on alike.
     assert_eq!(two.answer(2, request).text, one.text);
     assert!(two.shut_down().iter().all(Result::is_ok));
+}
+
+/// On two idle cores, in the dev profile, some ten times as fast; the floor is for machines that do much else meanwhile.
+#[test]
+fn answers_come_faster_than_they_are_read() {
+    let deployment = deployment(&[15]);
+    deployment.ask(1, GenerationRequest { max_tokens: Some(TokenCount(48)), ..GenerationRequest::greedy(PROMPT) });
+    loop {
+        match deployment.report() {
+            StageReport::Event { event: TokenEvent::Finished { usage, timings, .. }, .. } => {
+                let rate = timings.tokens_per_sec(usage).expect("several tokens");
+                writeln!(std::io::stderr(), "{rate:.1} tokens/s, first after {:.0?}", timings.first_token)
+                    .expect("told");
+                assert!(rate > 4.0, "{rate} tokens/s");
+                return;
+            }
+            StageReport::GenerationFailed { error, .. } => panic!("{error}"),
+            StageReport::Event { .. } | StageReport::Activity { .. } => {}
+        }
+    }
 }
 
 #[test]
