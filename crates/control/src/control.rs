@@ -34,7 +34,7 @@ pub struct Control {
     pub(crate) ranks: Ranks,
     /// Deployments that this node owns.
     pub(crate) owned: BTreeMap<DeploymentId, OwnedDeployment>,
-    /// Deployments that somebody here wants ended, and since when; oldest first.
+    /// Deployments that somebody wants ended, and since when it is known here; oldest first.
     pub(crate) stops: Vec<(DeploymentId, Awake)>,
     pub(crate) pending: BTreeMap<DeploymentId, Pending>,
     pub(crate) upkeep: Upkeep,
@@ -186,7 +186,7 @@ impl Control {
     }
 
     pub(crate) fn wanted(&self) -> BTreeMap<DeploymentId, Wanted<'_>> {
-        wanted(&self.records, self.upkeep.orphans(), self.upkeep.stopped())
+        wanted(&self.records, self.upkeep.orphans())
     }
 
     pub(crate) fn status_of(&self, entry: &OwnedDeployment) -> DeploymentStatus {

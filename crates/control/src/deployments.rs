@@ -29,14 +29,14 @@ pub(crate) struct Wanted<'a> {
 }
 
 /// Every deployment that is wanted: of several entries the one with the highest epoch counts, then the one of the
-/// higher owner (same epoch means same plan, so this only settles whose duty it is). What is `stopped` is not wanted.
+/// higher owner (same epoch means same plan, so this only settles whose duty it is). What anybody wants ended is not wanted.
 pub(crate) fn wanted<'a>(
     records: &'a Records,
     orphans: impl Iterator<Item = Wanted<'a>>,
-    stopped: &BTreeSet<DeploymentId>,
 ) -> BTreeMap<DeploymentId, Wanted<'a>> {
     let of_record =
         |record: &'a Record| record.body.deployments.iter().map(move |entry| Wanted { owner: record.writer, entry });
+    let stopped = stopped(records);
     let mut wanted: BTreeMap<DeploymentId, Wanted<'_>> = BTreeMap::new();
     for candidate in records.iter().flat_map(of_record) {
         let best = wanted.entry(candidate.entry.id).or_insert(candidate);
@@ -53,6 +53,11 @@ pub(crate) fn wanted<'a>(
     }
     wanted.retain(|id, _| !stopped.contains(id));
     wanted
+}
+
+/// Deployments that any record wants ended.
+pub(crate) fn stopped(records: &Records) -> BTreeSet<DeploymentId> {
+    records.iter().flat_map(|record| record.body.stops.iter().copied()).collect()
 }
 
 /// How far `entry` is, by what the nodes of its plan say of this epoch.

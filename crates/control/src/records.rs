@@ -50,8 +50,8 @@ pub struct RecordBody {
     pub ranks: Vec<RankStatus>,
     /// The deployments it owns, ordered by id.
     pub deployments: Vec<OwnedDeployment>,
-    /// Deployments that somebody at this node wants ended. A wish outlasts every mention of the deployment in any
-    /// record, so that a node that was away cannot bring it back.
+    /// Deployments that somebody wants ended. Every node joins in a wish it hears and holds it until no record that it
+    /// knows mentions the deployment, so that neither a node that was away nor a crash can bring it back.
     pub stops: Vec<DeploymentId>,
 }
 

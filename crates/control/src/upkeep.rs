@@ -1,13 +1,13 @@
 //! Keeping deployments true over time: starting failed ones again, finding an owner for those that lost theirs, and
 //! ending those that somebody wants ended.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use domain::{DeploymentId, Epoch, NodeId};
 
 use crate::clock::Awake;
-use crate::deployments::Wanted;
+use crate::deployments::{Wanted, stopped};
 use crate::{Boot, Control, DEPLOYMENTS_MAX, DeploymentStatus, Liveness, OwnedDeployment, Record, STOPS_MAX};
 
 /// How often a deployment that keeps failing is started again before a person must look at it.
@@ -34,9 +34,6 @@ pub(crate) struct Upkeep {
     /// Since when a deployment has had no living owner.
     ownerless_since: BTreeMap<DeploymentId, Awake>,
     restarts: BTreeMap<DeploymentId, Restarts>,
-    /// Deployments that somebody wanted ended, for as long as any record known here mentions them: whoever made the
-    /// wish may let go of it before the last mention is gone from here.
-    stopped: BTreeSet<DeploymentId>,
 }
 
 #[derive(Clone, Debug)]
@@ -56,10 +53,6 @@ impl Upkeep {
     pub fn orphans(&self) -> impl Iterator<Item = Wanted<'_>> {
         self.orphans.values().map(|orphan| Wanted { owner: orphan.owner, entry: &orphan.entry })
     }
-
-    pub fn stopped(&self) -> &BTreeSet<DeploymentId> {
-        &self.stopped
-    }
 }
 
 impl Control {
@@ -76,8 +69,7 @@ impl Control {
         for entry in replaced.body.deployments {
             let is_here = entry.plan.rank_of(self.me).is_some();
             let is_owned = self.records.iter().any(|r| r.body.deployments.iter().any(|d| d.id == entry.id));
-            let is_over = self.upkeep.stopped.contains(&entry.id);
-            if is_here && !is_owned && !is_over && self.upkeep.orphans.len() < DEPLOYMENTS_MAX {
+            if is_here && !is_owned && self.upkeep.orphans.len() < DEPLOYMENTS_MAX {
                 self.upkeep.orphans.insert(entry.id, Orphan { owner: replaced.writer, entry });
             }
         }
@@ -90,19 +82,17 @@ impl Control {
         self.restart_failed();
     }
 
-    /// Drops what anybody wants ended, and wishes that have met everybody.
+    /// Drops what anybody wants ended, and wishes that have met every mention.
     fn end_stopped(&mut self) {
         let now = self.clock.now();
-        let mut stopped = std::mem::take(&mut self.upkeep.stopped);
-        stopped.extend(self.records.iter().flat_map(|record| record.body.stops.iter().copied()));
-        stopped.retain(|&id| self.records.iter().any(|r| r.body.mentions(id) || r.body.stops.contains(&id)));
-        self.upkeep.stopped = stopped.clone();
-        for id in stopped {
-            self.upkeep.orphans.remove(&id);
-            // The wish is taken over, so that it arrives wherever the deployment's end does.
-            if self.owned.remove(&id).is_some() {
+        for id in stopped(&self.records) {
+            // Every node joins in the wish for as long as it sees the deployment mentioned: whoever made it may crash,
+            // or may have heard of the end everywhere before this node has.
+            if self.is_mentioned(id) {
                 self.wish_stopped(id);
             }
+            self.upkeep.orphans.remove(&id);
+            self.owned.remove(&id);
         }
         let mut stops = std::mem::take(&mut self.stops);
         stops.retain(|&(id, since)| now.since(since) < STOP_HELD_FOR || self.is_mentioned(id));
