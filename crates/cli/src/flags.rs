@@ -50,8 +50,9 @@ pub enum Command {
         action: Option<ModelsAction>,
         #[arg(long)]
         json: bool,
-        #[command(flatten)]
-        folder: ModelsFolder,
+        /// The hub cache that holds the models; `HF_HUB_CACHE` and its kin decide unless chosen
+        #[arg(long, value_name = "FOLDER", global = true)]
+        models_dir: Option<PathBuf>,
     },
     /// Download a model from the hub
     Pull {
@@ -217,15 +218,9 @@ pub enum ModelsAction {
         /// `org/name`
         #[arg(long)]
         id: String,
-        #[command(flatten)]
-        folder: ModelsFolder,
     },
     /// Delete a model from the disk
-    Remove {
-        model: String,
-        #[command(flatten)]
-        folder: ModelsFolder,
-    },
+    Remove { model: String },
 }
 
 #[derive(Debug, Args)]
@@ -297,6 +292,7 @@ mod tests {
             "macrame run --model org/name --prompt hello --home h",
             "macrame run org/name --prompt hello",
             "macrame models import file.gguf --id org/name --models-dir m",
+            "macrame models --models-dir m remove org/name",
             "macrame pull org/name --models-dir m",
             "macrame status --json",
             "macrame rank",

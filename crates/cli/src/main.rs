@@ -28,7 +28,7 @@ use clap::{CommandFactory as _, Parser as _};
 
 use advice::report;
 use client::Client;
-use flags::{Command, Flags};
+use flags::{Command, Flags, ModelsFolder};
 use terminal::Format;
 
 fn main() -> ExitCode {
@@ -39,21 +39,15 @@ fn main() -> ExitCode {
 }
 
 fn run(flags: Flags) -> Result<ExitCode> {
-    match flags.command {
-        // Before any runtime: a rank computes on threads of its own.
-        Command::Rank => Ok(node::rank_main()),
-        Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut Flags::command(), "macrame", &mut std::io::stdout());
-            Ok(ExitCode::SUCCESS)
-        }
-        command => {
-            let runtime = tokio::runtime::Runtime::new().context("cannot start the asynchronous runtime")?;
-            let done = runtime.block_on(dispatch(command, flags.home));
-            // A read of standard input cannot be interrupted; the process ends without it.
-            runtime.shutdown_background();
-            done
-        }
+    // Before any runtime: a rank computes on threads of its own.
+    if let Command::Rank = flags.command {
+        return Ok(node::rank_main());
     }
+    let runtime = tokio::runtime::Runtime::new().context("cannot start the asynchronous runtime")?;
+    let done = runtime.block_on(dispatch(flags.command, flags.home));
+    // A read of standard input cannot be interrupted; the process ends without it.
+    runtime.shutdown_background();
+    done
 }
 
 async fn dispatch(command: Command, home: Option<PathBuf>) -> Result<ExitCode> {
@@ -66,7 +60,9 @@ async fn dispatch(command: Command, home: Option<PathBuf>) -> Result<ExitCode> {
         Command::Status { json } => status::status(&connect()?, Format::of(json)).await?,
         Command::Nodes { action, json } => nodes::nodes(&connect()?, action, Format::of(json)).await?,
         Command::Pair(flags) => pair::pair(&connect()?, flags).await?,
-        Command::Models { action, json, folder } => models::models(&home, action, folder, Format::of(json)).await?,
+        Command::Models { action, json, models_dir } => {
+            models::models(&home, action, ModelsFolder { models_dir }, Format::of(json)).await?;
+        }
         Command::Pull { model, folder } => pull::pull(&home, &model, folder).await?,
         Command::Plan { goal, json } => deploy::plan(&connect()?, &goal, Format::of(json)).await?,
         Command::Deploy { goal, wait, json } => {
@@ -76,7 +72,10 @@ async fn dispatch(command: Command, home: Option<PathBuf>) -> Result<ExitCode> {
         Command::Stop { what } => deploy::stop(&connect()?, &what).await?,
         Command::Doctor { json, folder } => return doctor::doctor(&home, folder, Format::of(json)).await,
         Command::Bench(flags) => bench::bench(&connect()?, &flags).await?,
-        Command::Rank | Command::Completions { .. } => unreachable!("done before the runtime"),
+        Command::Completions { shell } => {
+            clap_complete::generate(shell, &mut Flags::command(), "macrame", &mut std::io::stdout());
+        }
+        Command::Rank => unreachable!("done before there is a runtime"),
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -22,14 +22,14 @@ pub async fn models(home: &Path, action: Option<ModelsAction>, folder: ModelsFol
                 Format::People => terminal::write(&rendered(&models)),
             }
         }
-        Some(ModelsAction::Import { file, id, folder }) => {
+        Some(ModelsAction::Import { file, id }) => {
             let repo: RepoId = id.parse().with_context(|| format!("`{id}` cannot be a model's name"))?;
             let file =
                 std::path::absolute(&file).with_context(|| format!("no absolute path for `{}`", file.display()))?;
             let adopted = open(&models_dir(home, folder).await?)?.adopt(repo, file).await.advise()?;
             terminal::line(adopted.id.as_str())
         }
-        Some(ModelsAction::Remove { model, folder }) => {
+        Some(ModelsAction::Remove { model }) => {
             let freed = open(&models_dir(home, folder).await?)?.delete(model_id(&model)?).await.advise()?;
             terminal::line(&format!("removed `{model}`: {freed} freed"))
         }
