@@ -80,7 +80,8 @@ for (const colorScheme of ['light', 'dark'] as const) {
 }
 
 test('a conversation with code and a table, in light and in dark', async () => {
-  const id = 'conversation-of-the-access-test';
+  // New each time: a deleted chat stays deleted, whatever is put into it.
+  const id = `access-${Date.now()}`;
   const text =
     '# Title\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n```rust\nfn main() {} // note\n```\n\n> quoted';
   const facts = {

@@ -134,7 +134,8 @@ test(
 );
 
 test('what a model writes can neither run nor load anything', async () => {
-  const id = 'hostile-answer-of-the-test';
+  // New each time: a deleted chat stays deleted, whatever is put into it.
+  const id = `hostile-${Date.now()}`;
   const text = [
     '<img src="https://elsewhere.test/a.png" onerror="document.title = \'run\'">',
     '<script>document.title = "run"</script>',

@@ -10,12 +10,17 @@ export interface CompletionMessage {
 export interface CompletionRequest {
   model: string;
   messages: CompletionMessage[];
+  temperature: number;
+  top_p: number;
   stream: true;
   stream_options: { include_usage: true };
 }
 
+/** The dialect's own default of 1 makes small models ramble; these are what chat windows commonly use. */
+const SAMPLING = { temperature: 0.6, top_p: 0.9 } as const;
+
 export function completionRequest(model: string, messages: CompletionMessage[]): CompletionRequest {
-  return { model, messages, stream: true, stream_options: { include_usage: true } };
+  return { model, messages, ...SAMPLING, stream: true, stream_options: { include_usage: true } };
 }
 
 /** What one event of the stream says. */

@@ -44,6 +44,8 @@ test('a question is saved before its answer, and the answer with its facts', asy
     {
       model: 'm',
       messages: [{ role: 'user', content: 'Colours?' }],
+      temperature: 0.6,
+      top_p: 0.9,
       stream: true,
       stream_options: { include_usage: true },
     },
