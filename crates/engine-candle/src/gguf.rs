@@ -68,18 +68,7 @@ impl Header {
 
     pub fn optional_count(&self, key: &str) -> Result<Option<usize>, InspectError> {
         let Some(value) = self.metadata.get(key) else { return Ok(None) };
-        let signed = match value {
-            Value::I8(n) => Some(i64::from(*n)),
-            Value::I16(n) => Some(i64::from(*n)),
-            Value::I32(n) => Some(i64::from(*n)),
-            Value::I64(n) => Some(*n),
-            _ => None,
-        };
-        let count = match signed {
-            Some(n) => u64::try_from(n).ok(),
-            None => value.to_u64().ok(),
-        };
-        match count.and_then(|n| usize::try_from(n).ok()) {
+        match integer(value).and_then(|n| usize::try_from(n).ok()) {
             Some(count) => Ok(Some(count)),
             None => Err(self.bad_value(key, "a count", value)),
         }
@@ -87,10 +76,10 @@ impl Header {
 
     pub fn optional_float(&self, key: &str) -> Result<Option<f32>, InspectError> {
         let Some(value) = self.metadata.get(key) else { return Ok(None) };
-        match value {
-            Value::F32(x) if x.is_finite() => Ok(Some(*x)),
-            Value::F64(x) if x.is_finite() => Ok(Some(*x as f32)),
-            _ => Err(self.bad_value(key, "a finite number", value)),
+        let float = value.to_f32().or_else(|_| value.to_f64().map(|x| x as f32));
+        match float {
+            Ok(float) if float.is_finite() => Ok(Some(float)),
+            Ok(_) | Err(_) => Err(self.bad_value(key, "a finite number", value)),
         }
     }
 
@@ -116,10 +105,7 @@ impl Header {
     }
 
     pub fn counts(&self, key: &str) -> Result<Vec<u32>, InspectError> {
-        let count = |value: &Value| match value {
-            Value::I32(n) => u32::try_from(*n).ok(),
-            _ => value.to_u64().ok().and_then(|n| u32::try_from(n).ok()),
-        };
+        let count = |value: &Value| integer(value).and_then(|n| u32::try_from(n).ok());
         self.list(key, "a list of counts", count)
     }
 
@@ -143,12 +129,27 @@ impl Header {
     }
 
     fn bad_value(&self, key: &str, expected: &'static str, got: &Value) -> InspectError {
-        let got = match got {
-            Value::Array(values) => format!("a list of {}", values.len()),
-            Value::String(text) => format!("the text `{}`", text.chars().take(40).collect::<String>()),
-            other => format!("{other:?}"),
+        let got = match (got.to_vec(), got.to_string()) {
+            (Ok(values), _) => format!("a list of {}", values.len()),
+            (_, Ok(text)) => format!("the text `{}`", text.chars().take(40).collect::<String>()),
+            (Err(_), Err(_)) => format!("{got:?}"),
         };
         InspectError::BadValue { path: self.path.clone(), key: key.to_owned(), expected, got }
+    }
+}
+
+/// A whole number, whatever its type in the file.
+fn integer(value: &Value) -> Option<i64> {
+    match value {
+        Value::U8(n) => Some(i64::from(*n)),
+        Value::I8(n) => Some(i64::from(*n)),
+        Value::U16(n) => Some(i64::from(*n)),
+        Value::I16(n) => Some(i64::from(*n)),
+        Value::U32(n) => Some(i64::from(*n)),
+        Value::I32(n) => Some(i64::from(*n)),
+        Value::U64(n) => i64::try_from(*n).ok(),
+        Value::I64(n) => Some(*n),
+        Value::F32(_) | Value::F64(_) | Value::Bool(_) | Value::String(_) | Value::Array(_) => None,
     }
 }
 
@@ -235,8 +236,8 @@ impl Seek for HeaderReader {
             SeekFrom::End(0) => Ok(self.file_len),
             SeekFrom::Start(position) if position == self.position => Ok(position),
             SeekFrom::Current(0) => Ok(self.position),
-            other => {
-                Err(io::Error::new(io::ErrorKind::Unsupported, format!("a header is read in order, not {other:?}")))
+            SeekFrom::Start(_) | SeekFrom::Current(_) | SeekFrom::End(_) => {
+                Err(io::Error::new(io::ErrorKind::Unsupported, format!("a header is read in order, not {to:?}")))
             }
         }
     }

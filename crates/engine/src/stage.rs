@@ -213,7 +213,15 @@ impl MemberLink {
             LinkError::Timeout { waited, .. } => {
                 return Broken::TimedOut(self.member.lost(format!("no answer within {} s", waited.as_secs())));
             }
-            error => error.to_string(),
+            error @ (LinkError::Corrupt { .. }
+            | LinkError::Version { .. }
+            | LinkError::TooLarge { .. }
+            | LinkError::WrongPeer { .. }
+            | LinkError::Refused { .. }
+            | LinkError::Unreachable { .. }
+            | LinkError::NobodyCame { .. }
+            | LinkError::Listen { .. }
+            | LinkError::Identity(_)) => error.to_string(),
         };
         Broken::Lost(self.member.lost(cause))
     }

@@ -136,7 +136,7 @@ mod tests {
         let lhs: Vec<f32> = (0..m * k).map(|i| ((i * 37 % 101) as f32 - 50.0) / 9.0).collect();
         let block = |idx: usize| Block {
             // 0.5 and 0.25 in f16, then -1 and 2.
-            scale_min: if idx % 2 == 0 { [0x3800, 0x3400] } else { [0xbc00, 0x4000] },
+            scale_min: if idx.is_multiple_of(2) { [0x3800, 0x3400] } else { [0xbc00, 0x4000] },
             nibbles: std::array::from_fn(|byte| (idx * 29 + byte * 53) as u8),
         };
         let weights: Vec<Block> = (0..n * k / BLOCK).map(block).collect();

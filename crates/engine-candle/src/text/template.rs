@@ -84,7 +84,7 @@ mod tests {
 
     fn render(source: &str, contents: &[&str]) -> Result<String, String> {
         let texts = SpecialTexts { bos: "<s>".to_owned(), eos: "</s>".to_owned() };
-        let template = Template::parse(source, texts).expect("a template");
+        let template = Template::parse(source, texts).map_err(|error| error.to_string())?;
         let message = |content: &&str| ChatMessage { role: Role::User, content: (*content).to_owned() };
         let messages: Vec<_> = contents.iter().map(message).collect();
         template.render(&messages).map_err(|error| error.cause)
