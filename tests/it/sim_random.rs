@@ -2,6 +2,7 @@
 
 use control::DeploymentStatus;
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use scenarios::sim::{Mangling, Operation, Sim, Stuck, random_script};
@@ -56,12 +57,12 @@ fn two_nodes() {
 
 #[test]
 fn three_nodes() {
-    run_seeds(1000..1800, ["studio 8 GiB", "mini 6 GiB", "laptop 6 GiB"]);
+    run_seeds(1000..1700, ["studio 8 GiB", "mini 6 GiB", "laptop 6 GiB"]);
 }
 
 #[test]
 fn four_nodes() {
-    run_seeds(1800..2200, ["studio 8 GiB", "mini 6 GiB", "laptop 6 GiB", "tower 24 GiB"]);
+    run_seeds(1700..2000, ["studio 8 GiB", "mini 6 GiB", "laptop 6 GiB", "tower 24 GiB"]);
 }
 
 /// The invariants are not blind: damage that a merge which keeps the older record would do is found.
@@ -104,7 +105,13 @@ fn operation() -> impl Strategy<Value = Operation> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
+    // The same scripts in every run: another seed here is how to look for more.
+    #![proptest_config(ProptestConfig {
+        cases: 100,
+        failure_persistence: None,
+        rng_seed: RngSeed::Fixed(3),
+        ..ProptestConfig::default()
+    })]
 
     /// As above, but a script that goes wrong is shrunk to a short one.
     #[test]

@@ -6,6 +6,7 @@ use cases::{node, spec, topology};
 use domain::{Bytes, Fact, LayerIdx, Memory, ModelSpec, NodeId, Plan, TokenCount, Topology};
 use planner::{Goal, NoPlan, NodeChoice, Objective, plan};
 use proptest::prelude::*;
+use proptest::test_runner::RngSeed;
 
 const CONTEXT: TokenCount = TokenCount(1024);
 
@@ -111,7 +112,13 @@ fn cuts(n_ranks: usize, n_layers: u32) -> Vec<Vec<LayerIdx>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
+    // The same cases in every run: another seed here is how to look for more.
+    #![proptest_config(ProptestConfig {
+        cases: 1500,
+        failure_persistence: None,
+        rng_seed: RngSeed::Fixed(3),
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn a_plan_tiles_the_layers_fits_and_keeps_to_the_goal(case in cases()) {

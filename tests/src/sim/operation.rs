@@ -118,7 +118,7 @@ impl Sim {
             Operation::KillRank { node } => self.kill_rank(self.nth(node)),
             Operation::NewFacts { node } => {
                 let id = self.nth(node);
-                let at = Timestamp(u64::try_from(self.now().as_millis()).expect("a short run"));
+                let at = Timestamp(self.now().as_secs() * 1000);
                 let facts = &mut self.node_mut(id).facts;
                 facts.disk_free = Fact::known(Bytes::from_gib(at.0 % 100), at);
                 let facts = facts.clone();

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use control::{Boot, Message, RankReport, Record};
 use domain::NodeId;
-use rand::RngExt;
 
 use super::node::NodeState;
 use super::{Sim, Stuck, pair};
