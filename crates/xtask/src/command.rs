@@ -10,10 +10,19 @@ use anyhow::{Context, Result, bail};
 const TAIL_LINES: usize = 40;
 
 /// A command from one line, split at blanks.
+///
+/// What cargo told this program of its own package is kept from it: build scripts of dependencies (`ring`'s) take that
+/// for a change, and a cargo inside this one would build half of them anew.
 pub fn command(line: &str) -> Command {
     let mut words = line.split_whitespace();
     let mut command = Command::new(words.next().unwrap_or_default());
     command.args(words);
+    for (variable, _) in std::env::vars_os() {
+        let name = variable.to_string_lossy();
+        if name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") {
+            command.env_remove(&variable);
+        }
+    }
     command
 }
 

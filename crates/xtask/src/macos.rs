@@ -1,7 +1,5 @@
 //! Type-checks the whole workspace for a Mac from Debian, so that code for a Mac is never merely written.
 
-use std::process::Command;
-
 use anyhow::Result;
 
 use crate::command::{command, run_shown, succeeds};
@@ -20,7 +18,7 @@ pub fn obstacle() -> Option<&'static str> {
 
 /// Runs `cargo check` for `aarch64-apple-darwin` over everything.
 pub fn check() -> Result<()> {
-    let mut check = Command::new("bash");
+    let mut check = command("bash");
     check.arg(places::repository().join("crates/xtask/macos-check"));
     check.args(["check", "--workspace", "--all-targets"]).current_dir(places::repository());
     run_shown(&mut check)

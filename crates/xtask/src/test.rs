@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use anyhow::Result;
 
-use crate::command::{run_kept, run_shown};
+use crate::command::{command, run_kept, run_shown};
 use crate::macos;
 use crate::places;
 use crate::progress::Progress;
@@ -107,8 +107,8 @@ fn cargo(arguments: &str) -> Result<Outcome> {
 }
 
 fn workspace(arguments: &str) -> Command {
-    let mut cargo = Command::new("cargo");
-    cargo.args(arguments.split_whitespace()).current_dir(places::repository());
+    let mut cargo = command(&format!("cargo {arguments}"));
+    cargo.current_dir(places::repository());
     cargo
 }
 
