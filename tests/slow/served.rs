@@ -24,8 +24,7 @@ pub fn serve(n_paired: usize, n_unpaired: usize) -> Result<Served> {
     let starter = starter::fetched()?;
     let homes = tempfile::tempdir()?;
     let macrame = places::built_program("macrame")?;
-    let options =
-        Options { n_unpaired, ..Options::new(&macrame, homes.path(), &starter.models_dir, n_paired) };
+    let options = Options { n_unpaired, ..Options::new(&macrame, homes.path(), &starter.models_dir, n_paired) };
     let cluster = LocalCluster::start(&options)?;
     cluster.nodes()[0].deploy(&starter.model, n_paired)?;
     let http = reqwest::Client::builder().timeout(ANSWER_WITHIN).build()?;

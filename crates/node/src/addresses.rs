@@ -41,7 +41,8 @@ mod tests {
 
     #[test]
     fn what_others_can_reach_comes_first() {
-        let addrs = ["127.0.0.1:7", "[fe80::1]:7", "169.254.3.4:7", "[2001:db8::1]:7", "192.168.1.2:7", "192.168.1.2:7"];
+        let addrs =
+            ["127.0.0.1:7", "[fe80::1]:7", "169.254.3.4:7", "[2001:db8::1]:7", "192.168.1.2:7", "192.168.1.2:7"];
         let addrs: Vec<SocketAddr> = addrs.iter().map(|addr| addr.parse().expect("an address")).collect();
         let sorted: Vec<_> = reachable(&addrs).iter().map(SocketAddr::to_string).collect();
         assert_eq!(sorted, ["192.168.1.2:7", "[2001:db8::1]:7", "169.254.3.4:7", "[fe80::1]:7", "127.0.0.1:7"]);

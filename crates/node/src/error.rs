@@ -146,4 +146,3 @@ pub struct BadNodeName {
     pub max: usize,
     pub got: usize,
 }
-

@@ -112,11 +112,7 @@ impl NodeHandle {
     }
 
     /// Runs `request` through the deployment that serves `model`, whichever node its head is on.
-    pub async fn generate(
-        &self,
-        model: &ModelId,
-        request: GenerationRequest,
-    ) -> Result<Generation, GenerateError> {
+    pub async fn generate(&self, model: &ModelId, request: GenerationRequest) -> Result<Generation, GenerateError> {
         request.check().map_err(engine::GenerationError::BadRequest)?;
         let state = self.state();
         let Some((id, deployment)) = state.serving(model) else {
@@ -132,7 +128,8 @@ impl NodeHandle {
             name: state.name_of(head),
             cause,
         };
-        let stream = self.inner.net.open(head, StreamKind::Generation).await.map_err(|error| lost(error.to_string()))?;
+        let stream =
+            self.inner.net.open(head, StreamKind::Generation).await.map_err(|error| lost(error.to_string()))?;
         Ok(open_remote(stream, head, state.name_of(head), id, request).await?)
     }
 

@@ -32,8 +32,8 @@ use crate::secure::{NetEvent, StreamKind};
 use crate::state::ClusterState;
 use crate::survey::Survey;
 
-pub(crate) use ranks::{HeadRanks, SLOTS};
 use ranks::Ranks;
+pub(crate) use ranks::{HeadRanks, SLOTS};
 
 /// How often the machine is looked at. Memory that an app took matters to a plan some seconds later, not sooner.
 const SURVEY_EVERY: Duration = Duration::from_secs(5);
@@ -43,14 +43,25 @@ const PROBE_EVERY: Duration = Duration::from_secs(300);
 
 /// Asked of the driver by the node's handle.
 pub(crate) enum Command {
-    Deploy { plan: Plan, answer: oneshot::Sender<Result<DeploymentId, DeployRefused>> },
-    Stop { deployment: DeploymentId },
+    Deploy {
+        plan: Plan,
+        answer: oneshot::Sender<Result<DeploymentId, DeployRefused>>,
+    },
+    Stop {
+        deployment: DeploymentId,
+    },
     /// A node was taken out of the peer book.
-    Forgot { node: NodeId },
-    Renamed { name: String },
+    Forgot {
+        node: NodeId,
+    },
+    Renamed {
+        name: String,
+    },
     /// Something that the state shows has changed outside of `control`.
     Refresh,
-    Shutdown { done: oneshot::Sender<()> },
+    Shutdown {
+        done: oneshot::Sender<()>,
+    },
 }
 
 /// What the driver hears.
@@ -69,7 +80,11 @@ pub(crate) enum OwnEvent {
     Surveyed(NodeFacts),
     Probed(LinkFacts),
     /// The model's files are on disk.
-    Fetched { deployment: DeploymentId, epoch: Epoch, files: Vec<PathBuf> },
+    Fetched {
+        deployment: DeploymentId,
+        epoch: Epoch,
+        files: Vec<PathBuf>,
+    },
     Rank(control::RankReport),
 }
 

@@ -62,11 +62,7 @@ struct Running {
 }
 
 impl Ranks {
-    pub fn new(
-        node: Arc<Inner>,
-        events: mpsc::Sender<(RankKey, RankEvent)>,
-        own: mpsc::Sender<OwnEvent>,
-    ) -> Self {
+    pub fn new(node: Arc<Inner>, events: mpsc::Sender<(RankKey, RankEvent)>, own: mpsc::Sender<OwnEvent>) -> Self {
         Self { node, events, own, fetches: BTreeMap::new(), files: BTreeMap::new(), running: BTreeMap::new() }
     }
 

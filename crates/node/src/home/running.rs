@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use super::HomeError;
 use super::files::{read_private, write_private};
 use super::lock::HomeLock;
-use super::HomeError;
 
 const API_FILE: &str = "api.json";
 const LEN_MAX: usize = 4 << 10;

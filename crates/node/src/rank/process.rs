@@ -33,11 +33,7 @@ impl RankProcess {
     /// last being [`RankEvent::Exited`]; a receiver that does not take them holds the rank up.
     ///
     /// Must be called in a tokio runtime.
-    pub fn spawn(
-        program: &Path,
-        key: RankKey,
-        events: mpsc::Sender<(RankKey, RankEvent)>,
-    ) -> Result<Self, SpawnError> {
+    pub fn spawn(program: &Path, key: RankKey, events: mpsc::Sender<(RankKey, RankEvent)>) -> Result<Self, SpawnError> {
         let mut command = Command::new(program);
         command.arg("rank").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
         // Ctrl-C in the node's terminal is for the node, which then ends its ranks in order.
