@@ -43,5 +43,7 @@ fn run() -> Result<ExitCode> {
     let server = runtime.block_on(api::serve(node.clone(), Bind::Loopback)).context("the API cannot start")?;
     let code = shell::run(app, &flags, &node, &server);
     runtime.block_on(quit::drain(node, server));
+    // A read of standard input cannot be interrupted; the process ends without it.
+    runtime.shutdown_background();
     code
 }

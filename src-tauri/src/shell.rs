@@ -62,7 +62,7 @@ pub fn run(app: App, flags: &Flags, node: &NodeHandle, server: &Server) -> Resul
     handle.add_capability(page).context("the page cannot be let in")?;
     window::set_presence(&handle, Presence::MenuBar);
     handle.manage(Mutex::new(Tray::new(&handle, &Summary::from(&*node.state())).context("no icon in the tray")?));
-    tauri::async_runtime::spawn(follow(handle.clone(), node.clone()));
+    let following = tauri::async_runtime::spawn(follow(handle.clone(), node.clone()));
     tauri::async_runtime::spawn(quit::on_request(handle, flags.parent));
 
     let at_start = flags.at_start;
@@ -75,6 +75,8 @@ pub fn run(app: App, flags: &Flags, node: &NodeHandle, server: &Server) -> Resul
         // Of the system's many events, these are all that concern us.
         _ => {}
     });
+    // The node ends next, and there is no event loop left to be told.
+    following.abort();
     Ok(if code == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
