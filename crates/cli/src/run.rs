@@ -38,6 +38,11 @@ pub async fn run(client: &Client, flags: RunFlags) -> Result<()> {
         Some(prompt) => {
             let speed = ask(client, &model, &[Message::user(&prompt)], wishes, terminal::write).await?;
             terminal::line("")?;
+            // After the answer, when each rank has told what it really holds.
+            let view = client.view().await?;
+            if let Some(deployment) = best_deployment(&view, &model) {
+                terminal::note(rendered_deployment(&view, deployment).trim_end());
+            }
             terminal::note(&speed.rendered());
             Ok(())
         }

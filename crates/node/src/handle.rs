@@ -1,6 +1,5 @@
 //! A running node, as everything outside holds it. Clones are the same node.
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -13,7 +12,7 @@ use crate::chats::Chats;
 use crate::config::Config;
 use crate::driver::{Command, HeadRanks, SLOTS};
 use crate::error::{BadNodeName, DeployError, GenerateError, NoDeployment, NotPaired, Stopping};
-use crate::generations::{Generation, GenerationTotals, Generations, open_remote};
+use crate::generations::{Generation, Generations, open_remote};
 use crate::home::{ApiFile, Home, HomeError};
 use crate::models::Models;
 use crate::secure::{PairError, PairTarget, PairingCode, SecureNet, StreamKind, shown_name};
@@ -133,11 +132,6 @@ impl NodeHandle {
         Ok(open_remote(stream, head, state.name_of(head), id, request).await?)
     }
 
-    /// Counts since this node started, of the generations whose head it ran, by model.
-    pub fn generation_totals(&self) -> BTreeMap<ModelId, GenerationTotals> {
-        self.inner.generations.totals()
-    }
-
     /// Shows a new pairing code.
     pub fn open_pairing(&self) -> Result<PairingCode, PairError> {
         let code = self.inner.net.open_pairing()?;
@@ -216,10 +210,10 @@ impl Inner {
         deployment: DeploymentId,
         request: GenerationRequest,
     ) -> Result<Generation, engine::GenerationError> {
-        let Some((model, commands)) = self.heads.get(deployment) else {
+        let Some(commands) = self.heads.get(deployment) else {
             return Err(engine::GenerationError::ShuttingDown);
         };
-        self.generations.start(deployment, model, commands, request)
+        self.generations.start(deployment, commands, request)
     }
 }
 

@@ -26,7 +26,7 @@ pub use chats::{BadChatId, Chat, ChatId, ChatMessage, ChatRole, ChatSummary, Cha
 pub use config::{API_PORT_DEFAULT, Config, Discovery, Flags, default_home};
 pub use discovery::Sighting;
 pub use error::{BadNodeName, DeployError, GenerateError, NoDeployment, NodeError, NotPaired, Stopping};
-pub use generations::{Generation, GenerationTotals};
+pub use generations::Generation;
 pub use handle::{DeployGoal, NodeHandle, RenameError, UnpairError};
 pub use home::HomeError;
 pub use models::{DownloadState, DownloadStatus, ModelEntry, ModelError, Models};

@@ -60,7 +60,7 @@ pub fn run(options: &Options) -> Result<ExitCode> {
     suite.step("starter model", || starter::for_tests(&places::built_program("macrame")?).map(|_| passed(())));
     suite.step("rust tests", || nextest(options.extent.profile(), options.extent));
     suite.step("slow rust tests", || nextest("slow", options.extent));
-    suite.step("browser tests", browser::run);
+    suite.step("browser tests", || browser::run(options.record));
     suite.step("macos-check", || match macos::obstacle() {
         Some(why) => Ok(Outcome::Skipped(why)),
         None => macos::check().map(passed),

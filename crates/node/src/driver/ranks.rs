@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use control::{Input, RankEvent as Told, RankReport};
-use domain::{Bytes, DeploymentId, Epoch, Fetching, Hint, ModelId, NodeId, PlanShare, Rank, Shard};
+use domain::{Bytes, DeploymentId, Epoch, Fetching, Hint, NodeId, PlanShare, Rank, Shard};
 use engine::{GenerationError, IdentityKey, Load, RankCommand, RankReport as Said};
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
@@ -33,15 +33,15 @@ const STOP_ALL_DEADLINE: Duration = Duration::from_secs(8);
 /// The head ranks of this node by deployment: where generations go. Shared with the node's handle.
 #[derive(Clone, Default)]
 pub(crate) struct HeadRanks {
-    serving: Arc<Mutex<BTreeMap<DeploymentId, (ModelId, CommandSink)>>>,
+    serving: Arc<Mutex<BTreeMap<DeploymentId, CommandSink>>>,
 }
 
 impl HeadRanks {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<DeploymentId, (ModelId, CommandSink)>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<DeploymentId, CommandSink>> {
         self.serving.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub fn get(&self, deployment: DeploymentId) -> Option<(ModelId, CommandSink)> {
+    pub fn get(&self, deployment: DeploymentId) -> Option<CommandSink> {
         self.lock().get(&deployment).cloned()
     }
 }
@@ -53,12 +53,7 @@ pub(super) struct Ranks {
     fetches: BTreeMap<(DeploymentId, Epoch), AbortHandle>,
     /// Of the ranks that are fetched and not started.
     files: BTreeMap<(DeploymentId, Epoch), Vec<PathBuf>>,
-    running: BTreeMap<RankKey, Running>,
-}
-
-struct Running {
-    process: RankProcess,
-    shard: Shard,
+    running: BTreeMap<RankKey, RankProcess>,
 }
 
 impl Ranks {
@@ -67,7 +62,7 @@ impl Ranks {
     }
 
     pub fn pids(&self) -> Vec<u32> {
-        self.running.values().map(|running| running.process.pid()).collect()
+        self.running.values().map(RankProcess::pid).collect()
     }
 
     /// Sees that the model's files are on this disk, off the loop.
@@ -127,20 +122,20 @@ impl Ranks {
             node: self.node.home.node(),
             node_name: node_name.to_owned(),
             identity: IdentityKey(self.node.home.identity().pkcs8().to_vec()),
-            shard: shard.clone(),
+            shard,
             files,
             n_slots: SLOTS,
             n_threads,
             listen: vec![SocketAddr::new(self.node.config.discovery.listen_ip(), 0)],
         };
-        self.running.insert(key, Running { process, shard });
+        self.running.insert(key, process);
         self.send(key, RankCommand::Load(Box::new(load)));
     }
 
     pub fn send(&self, key: RankKey, command: RankCommand) {
         if let Some(running) = self.running.get(&key) {
             // A rank that takes nothing more has ended or is being ended; its exit says so.
-            if let Err(error) = running.process.send(command) {
+            if let Err(error) = running.send(command) {
                 tracing::debug!(rank = %key, %error, "a command was not taken");
             }
         }
@@ -167,7 +162,7 @@ impl Ranks {
             if let Some(running) = self.running.remove(&key) {
                 tracing::info!(rank = %key, reason, "stopping");
                 self.retire(key);
-                tokio::spawn(running.process.stop());
+                tokio::spawn(running.stop());
             }
         }
     }
@@ -193,7 +188,7 @@ impl Ranks {
         let mut waiting = tokio::task::JoinSet::new();
         for (key, running) in std::mem::take(&mut self.running) {
             self.retire(key);
-            waiting.spawn(running.process.stop());
+            waiting.spawn(running.stop());
         }
         // Their last reports must be taken, or they wait for it.
         let all = async {
@@ -262,8 +257,8 @@ impl Ranks {
     fn open(&self, key: RankKey) {
         let Some(running) = self.running.get(&key) else { return };
         if key.rank == Rank::HEAD {
-            let commands: CommandSink = Arc::new(running.process.stage_commands());
-            self.node.heads.lock().insert(key.deployment, (running.shard.model.clone(), commands));
+            let commands: CommandSink = Arc::new(running.stage_commands());
+            self.node.heads.lock().insert(key.deployment, commands);
         }
     }
 }

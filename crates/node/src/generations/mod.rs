@@ -4,20 +4,18 @@
 //! the caller reads a [`Generation`]. A generation that ends, in whatever way, ends exactly once.
 
 mod remote;
-mod totals;
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
-use domain::{DeploymentId, GenerationId, ModelId};
+use domain::{DeploymentId, GenerationId};
 use engine::{GenerationError, StageCommand, StageReport, TokenEvent};
 use futures::Stream;
 use tokio::sync::mpsc;
 
 pub(crate) use remote::{open_remote, serve_remote};
-pub use totals::GenerationTotals;
 
 /// Events that may wait for a caller. At 200 tokens a second it is 20 s of a client that reads nothing: then the
 /// generation is ended for it, rather than the rank for everyone.
@@ -35,12 +33,10 @@ pub struct Generations {
 struct Registry {
     last_id: u64,
     running: BTreeMap<GenerationId, Running>,
-    totals: BTreeMap<ModelId, GenerationTotals>,
 }
 
 struct Running {
     deployment: DeploymentId,
-    model: ModelId,
     events: mpsc::Sender<Result<TokenEvent, GenerationError>>,
     commands: CommandSink,
 }
@@ -62,7 +58,6 @@ impl Generations {
     pub fn start(
         &self,
         deployment: DeploymentId,
-        model: ModelId,
         commands: CommandSink,
         request: engine::GenerationRequest,
     ) -> Result<Generation, GenerationError> {
@@ -72,8 +67,7 @@ impl Generations {
             let mut registry = self.registry();
             registry.last_id += 1;
             let id = GenerationId(registry.last_id);
-            registry.totals.entry(model.clone()).or_default().started += 1;
-            registry.running.insert(id, Running { deployment, model, events, commands: commands.clone() });
+            registry.running.insert(id, Running { deployment, events, commands: commands.clone() });
             id
         };
         if !commands(StageCommand::Generate { id, request: Box::new(request) }) {
@@ -96,11 +90,6 @@ impl Generations {
         let mut registry = self.registry();
         let Some(running) = registry.running.get(&id) else { return };
         let finished = matches!(event, TokenEvent::Finished { .. });
-        if let TokenEvent::Finished { usage, timings, .. } = &event {
-            let (model, usage, timings) = (running.model.clone(), *usage, *timings);
-            registry.totals.entry(model).or_default().add(usage, timings);
-        }
-        let Some(running) = registry.running.get(&id) else { return };
         match running.events.try_send(Ok(event)) {
             Ok(()) if !finished => {}
             Ok(()) => {
@@ -117,9 +106,7 @@ impl Generations {
     }
 
     fn failed(&self, id: GenerationId, error: GenerationError) {
-        let mut registry = self.registry();
-        let Some(running) = registry.running.remove(&id) else { return };
-        registry.totals.entry(running.model).or_default().failed += 1;
+        let Some(running) = self.registry().running.remove(&id) else { return };
         // A reader that went away needs no error; one that is too far behind for it sees its stream cut, which is one.
         let _ = running.events.try_send(Err(error));
     }
@@ -146,11 +133,6 @@ impl Generations {
     #[cfg(test)]
     fn n_running(&self) -> usize {
         self.registry().running.len()
-    }
-
-    /// Since this node started, by model.
-    pub fn totals(&self) -> BTreeMap<ModelId, GenerationTotals> {
-        self.registry().totals.clone()
     }
 }
 
@@ -195,10 +177,8 @@ mod tests {
 
     fn started(generations: &Generations) -> (Generation, Arc<Mutex<Vec<StageCommand>>>) {
         let (commands, seen) = sink();
-        let model: ModelId = "org/tiny".parse().expect("a model id");
-        let generation = generations
-            .start(DeploymentId(1), model, commands, GenerationRequest::greedy("hi"))
-            .expect("a good request");
+        let request = GenerationRequest::greedy("hi");
+        let generation = generations.start(DeploymentId(1), commands, request).expect("a good request");
         (generation, seen)
     }
 

@@ -241,6 +241,7 @@ fn message_of(panic: &(dyn Any + Send)) -> String {
 }
 
 #[cfg(test)]
+#[expect(clippy::wildcard_enum_match_arm, clippy::unwrap_in_result, reason = "a test names the one thing it expects")]
 mod tests {
     use std::io::{BufReader, PipeReader, PipeWriter};
     use std::net::SocketAddr;

@@ -105,7 +105,7 @@ mod tests {
     fn the_end_of_the_pipe_ends_the_commands_and_what_waits() {
         let (input, mut output) = std::io::pipe().expect("a pipe");
         let (commands, to_obey) = Commands::read(BufReader::new(input), || panic!("ended in time"));
-        writeln!(output, "{}", r#"{"stage":{"cancel":{"id":4}}}"#).expect("written");
+        writeln!(output, r#"{{"stage":{{"cancel":{{"id":4}}}}}}"#).expect("written");
         assert!(matches!(to_obey.recv(), Ok(RankCommand::Stage(StageCommand::Cancel { .. }))));
         assert!(!commands.cancel.is_cancelled());
         drop(output);

@@ -11,6 +11,8 @@ use crate::survey::ProcessMemory;
 
 /// How often the memory is looked at: often enough for a bar that moves, and costing nothing.
 const PERIOD: Duration = Duration::from_secs(1);
+/// The first look, soon after the weights are mapped.
+const FIRST_LOOK: Duration = Duration::from_millis(100);
 /// The smallest change that is told.
 const STEP: Bytes = Bytes::from_mib(1);
 
@@ -24,8 +26,9 @@ impl MemoryWatch {
     pub fn start(reports: SyncSender<RankReport>) -> Self {
         let (stop, stopped) = mpsc::sync_channel::<()>(0);
         let thread = thread::spawn(move || {
-            let mut told = Bytes::ZERO;
-            while stopped.recv_timeout(PERIOD) == Err(RecvTimeoutError::Timeout) {
+            let (mut told, mut wait) = (Bytes::ZERO, FIRST_LOOK);
+            while stopped.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
+                wait = PERIOD;
                 let Some(ProcessMemory { resident, .. }) = ProcessMemory::of_self() else { return };
                 let change = (resident - told).max(told - resident);
                 // A full queue means that there is more important news.

@@ -4,6 +4,7 @@ use std::fs;
 
 use anyhow::{Context, Result};
 
+use super::Record;
 use super::suite::Outcome;
 use crate::command::run_kept;
 use crate::local::{LocalCluster, Options};
@@ -11,8 +12,9 @@ use crate::places;
 use crate::starter;
 use crate::tally;
 
-/// Two nodes that serve the starter model, and a stranger to pair with.
-pub fn run() -> Result<Outcome> {
+/// Two nodes that serve the starter model, and a stranger to pair with. The picture of the README is taken in any case
+/// and kept where the run is recorded.
+pub fn run(record: Record) -> Result<Outcome> {
     let starter = starter::fetched()?;
     let homes = std::env::temp_dir().join(format!("macrame-browser-{}", std::process::id()));
     fs::create_dir_all(&homes).with_context(|| format!("cannot create `{}`", homes.display()))?;
@@ -26,6 +28,13 @@ pub fn run() -> Result<Outcome> {
     for (node, variable) in cluster.nodes().iter().zip(["MACRAME_UI_URL", "MACRAME_UI_URL_2", "MACRAME_UI_URL_3"]) {
         npm.env(variable, node.ui_url()?);
     }
+    npm.env(
+        "MACRAME_SCREENSHOT_OUT",
+        match record {
+            Record::Nothing => homes.join("screenshot.png"),
+            Record::WallTime => places::repository().join("assets/screenshot.png"),
+        },
+    );
     let tally = tally::of_vitest(&run_kept(&mut npm)?)?;
     cluster.stop()?;
     fs::remove_dir_all(&homes).with_context(|| format!("cannot remove `{}`", homes.display()))?;
