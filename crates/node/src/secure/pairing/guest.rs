@@ -15,7 +15,6 @@ use super::{PairTarget, store};
 use crate::secure::close::CloseCode;
 use crate::secure::dial::race;
 use crate::secure::endpoint::{Expect, FaultKind, PAIR_ALPN, proven_node, remote_addr};
-use crate::secure::event::NetEvent;
 use crate::secure::frame::{FrameError, FrameReader, FrameWriter};
 use crate::secure::hello::shown_name;
 use crate::secure::shared::Shared;
@@ -54,7 +53,6 @@ pub(in crate::secure) async fn pair(
     };
     CloseCode::Done.close(&connection, "paired");
     store(net, host, &name, addr).await.map_err(PairError::NotStored)?;
-    net.tell(NetEvent::Paired { node: host, name: name.clone(), addr }).await;
     Ok((host, name))
 }
 

@@ -13,7 +13,6 @@ use super::store;
 use super::wire::{EXCHANGE_WITHIN, read};
 use crate::secure::close::CloseCode;
 use crate::secure::endpoint::remote_addr;
-use crate::secure::event::NetEvent;
 use crate::secure::frame::{FrameError, FrameReader, FrameWriter};
 use crate::secure::hello::shown_name;
 use crate::secure::shared::Shared;
@@ -63,8 +62,7 @@ pub(in crate::secure) async fn serve_guest(net: &Arc<Shared>, connection: Connec
     net.desk.tell_change(net).await;
     let stored = timeout(EXCHANGE_WITHIN, talk.exchange_names(net, &connection, guest, &keys)).await;
     match stored {
-        Ok(Ok(name)) => {
-            net.tell(NetEvent::Paired { node: guest, name, addr: remote_addr(&connection) }).await;
+        Ok(Ok(())) => {
             let _ = timeout(LINGER, connection.closed()).await;
         }
         Ok(Err(why)) => {
@@ -107,22 +105,21 @@ impl Talk {
         Ok(keys)
     }
 
-    /// Stores the guest and returns its name.
+    /// Exchanges names, and stores the guest under its own.
     async fn exchange_names(
         &mut self,
         net: &Arc<Shared>,
         connection: &Connection,
         guest: NodeId,
         keys: &PairingKeys,
-    ) -> Result<String, String> {
+    ) -> Result<(), String> {
         let sealed = keys.seal(&net.hello().name).map_err(|error| error.to_string())?;
         let answer = [&keys.prove()[..], &sealed].concat();
         self.writer.write(&answer).await.map_err(|error| error.to_string())?;
         let sealed = read(&mut self.reader).await.map_err(|error| error.to_string())?;
         let name = shown_name(&keys.unseal(&sealed).map_err(|error| error.to_string())?);
         store(net, guest, &name, remote_addr(connection)).await.map_err(|error| error.to_string())?;
-        self.writer.write(&[]).await.map_err(|error| error.to_string())?;
-        Ok(name)
+        self.writer.write(&[]).await.map_err(|error| error.to_string())
     }
 }
 

@@ -139,13 +139,19 @@ fn status(desk: &PairingDesk, now: Instant) -> PairingStatus {
     }
 }
 
-/// Puts a node that has proven the code into the peer book; the net dials it then by itself.
+/// Puts a node that has proven the code into the peer book, and tells of it; the net dials it then by itself.
+///
+/// In the node's turn, so that [`NetEvent::Paired`] comes before the `Connected` that the book's change brings about: who
+/// hears of a connection with a stranger does nothing with it.
 async fn store(net: &Arc<Shared>, node: NodeId, name: &str, addr: SocketAddr) -> Result<(), HomeError> {
+    let turn = net.table.turn(node);
+    let _turn = turn.lock().await;
     let paired = PairedNode { node, name: name.to_owned(), addrs: vec![addr], paired_at: wall_clock() };
     let book = net.book.clone();
-    tracing::info!(node = %node.short(), name, %addr, "paired");
     match tokio::task::spawn_blocking(move || book.insert(paired)).await {
-        Ok(stored) => stored,
+        Ok(stored) => stored?,
         Err(panic) => std::panic::resume_unwind(panic.into_panic()),
     }
+    net.tell(NetEvent::Paired { node, name: name.to_owned(), addr }).await;
+    Ok(())
 }
